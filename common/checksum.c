@@ -1,0 +1,11 @@
+/*
+ * XXH3-64; see checksum.h.
+ */
+#include "common/checksum.h"
+
+#include <xxhash.h>
+
+uint64_t ldr_checksum(const void *bytes, size_t length)
+{
+	return XXH3_64bits(bytes, length);
+}

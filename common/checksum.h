@@ -1,0 +1,15 @@
+/*
+ * XXH3-64 (libxxhash), the checksum of stored bytes: it finds damage by disks and memory, never
+ * attacks; those are the business of SHA-256 ids (digest.h) and signatures.
+ *
+ * Threads: no state.
+ */
+#ifndef LDR_COMMON_CHECKSUM_H
+#define LDR_COMMON_CHECKSUM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+uint64_t ldr_checksum(const void *bytes, size_t length);
+
+#endif

@@ -1,0 +1,63 @@
+/*
+ * Mutexes with ranks, conditions and threads.
+ *
+ * Invariant: a thread takes mutexes only in rising rank; builds with LDR_LOCK_RANKS (debug, asan,
+ * tsan) assert it. No I/O and no callback happens under a lock.
+ *
+ * Failure to lock is our own mistake (an assertion); failure to start a thread is a status.
+ */
+#ifndef LDR_COMMON_LOCK_H
+#define LDR_COMMON_LOCK_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/error.h"
+
+/* From the outside in: who holds a lower rank may take a higher one. */
+enum ldr_lock_rank {
+	LDR_RANK_INSTALL = 10,
+	LDR_RANK_FETCH = 20,
+	LDR_RANK_TRANSPORT = 30,
+	LDR_RANK_SERVER = 35,
+	LDR_RANK_SOURCE = 40,
+	LDR_RANK_DISK = 50,
+	LDR_RANK_MEMORY = 60,
+	LDR_RANK_BUILDER = 70,
+	LDR_RANK_PACK = 80,
+	LDR_RANK_LEAF = 90,
+};
+
+struct ldr_mutex {
+	pthread_mutex_t handle;
+	enum ldr_lock_rank rank;
+};
+
+struct ldr_condition {
+	pthread_cond_t handle; /* waits on CLOCK_MONOTONIC */
+};
+
+void ldr_mutex_init(struct ldr_mutex *mutex, enum ldr_lock_rank rank);
+void ldr_mutex_dispose(struct ldr_mutex *mutex);
+void ldr_mutex_lock(struct ldr_mutex *mutex);
+void ldr_mutex_unlock(struct ldr_mutex *mutex);
+
+void ldr_condition_init(struct ldr_condition *condition);
+void ldr_condition_dispose(struct ldr_condition *condition);
+void ldr_condition_wait(struct ldr_condition *condition, struct ldr_mutex *mutex);
+/* False when timeout_ms went by; like all waits it may also return true for no reason. */
+bool ldr_condition_wait_ms(struct ldr_condition *condition, struct ldr_mutex *mutex,
+			   uint64_t timeout_ms);
+void ldr_condition_signal(struct ldr_condition *condition);
+void ldr_condition_broadcast(struct ldr_condition *condition);
+
+/* Starts a thread with all signals blocked, so that signals stay the main thread's business.
+ * LDR_EAGAIN or LDR_ENOMEM when the system gives no thread. */
+enum ldr_status ldr_thread_start(pthread_t *out_thread, void *(*run)(void *), void *argument,
+				 struct ldr_error *err);
+
+/* Processors that this process may use, at least 1. */
+unsigned ldr_thread_processors(void);
+
+#endif
