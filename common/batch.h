@@ -79,7 +79,7 @@ struct ldr_batch_plan {
 	size_t step_count;
 	const void *plan; /* .larder/plan */
 	size_t plan_bytes;
-	const void *record; /* .larder/installed; made before apply. NULL: published by the caller */
+	const void *record; /* .larder/installed, made before apply; NULL: by the caller */
 	size_t record_bytes;
 };
 

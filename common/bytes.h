@@ -101,11 +101,11 @@ void ldr_cleanup_fd(int *fd);
 #define LDR_AUTO_BUFFER __attribute__((cleanup(ldr_buffer_dispose)))
 
 /* The steal that goes with them: gives the value and leaves the empty one behind. */
-#define LDR_STEAL(pointer)                                  \
-	({                                                  \
-		__typeof__(pointer) stolen_ = (pointer);    \
-		(pointer) = NULL;                           \
-		stolen_;                                    \
+#define LDR_STEAL(pointer)                               \
+	({                                               \
+		__typeof__(pointer) stolen_ = (pointer); \
+		(pointer) = NULL;                        \
+		stolen_;                                 \
 	})
 
 static inline int ldr_steal_fd(int *fd)

@@ -129,8 +129,8 @@ enum ldr_status ldr_fail_errno(struct ldr_error *err, int sys_errno, const char 
 	if (!err)
 		return status;
 	used = strlen(err->text);
-	snprintf(err->text + used, sizeof(err->text) - used, ": %s", strerrordesc_np(sys_errno)
-		 ? strerrordesc_np(sys_errno) : "unknown error");
+	snprintf(err->text + used, sizeof(err->text) - used, ": %s",
+		 strerrordesc_np(sys_errno) ? strerrordesc_np(sys_errno) : "unknown error");
 	return status;
 }
 

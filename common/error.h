@@ -27,40 +27,40 @@
  * The exit statuses are a contract (docs/protocol of the commands): 0 done, 1 failed, 2 usage,
  * 3 not found, 4 integrity, 5 network, 6 conflict, 7 no space, 8 not allowed.
  */
-#define LDR_STATUS_TABLE(X)                                                        \
-	X(LDR_OK, "done", 0, false)                                                \
-	X(LDR_EINVAL, "invalid argument", 1, false)                                \
-	X(LDR_EUSAGE, "usage", 2, false)                                           \
-	X(LDR_ENOMEM, "out of memory", 1, true)                                    \
-	X(LDR_EIO, "input or output error", 1, false)                              \
-	X(LDR_ENOTFOUND, "not found", 3, false)                                    \
-	X(LDR_EEXISTS, "already exists", 1, false)                                 \
-	X(LDR_EISDIR, "is a folder", 1, false)                                     \
-	X(LDR_ENOTDIR, "is not a folder", 1, false)                                \
-	X(LDR_ENOTREG, "is not a regular file", 1, false)                          \
-	X(LDR_ENOTEMPTY, "folder is not empty", 1, false)                          \
-	X(LDR_ELINK, "symbolic link refused", 1, false)                            \
-	X(LDR_ECORRUPT, "corrupt data", 4, false)                                  \
+#define LDR_STATUS_TABLE(X)                                                         \
+	X(LDR_OK, "done", 0, false)                                                 \
+	X(LDR_EINVAL, "invalid argument", 1, false)                                 \
+	X(LDR_EUSAGE, "usage", 2, false)                                            \
+	X(LDR_ENOMEM, "out of memory", 1, true)                                     \
+	X(LDR_EIO, "input or output error", 1, false)                               \
+	X(LDR_ENOTFOUND, "not found", 3, false)                                     \
+	X(LDR_EEXISTS, "already exists", 1, false)                                  \
+	X(LDR_EISDIR, "is a folder", 1, false)                                      \
+	X(LDR_ENOTDIR, "is not a folder", 1, false)                                 \
+	X(LDR_ENOTREG, "is not a regular file", 1, false)                           \
+	X(LDR_ENOTEMPTY, "folder is not empty", 1, false)                           \
+	X(LDR_ELINK, "symbolic link refused", 1, false)                             \
+	X(LDR_ECORRUPT, "corrupt data", 4, false)                                   \
 	X(LDR_EUNTRUSTED, "signature, key or sequence not to be trusted", 4, false) \
-	X(LDR_ELIMIT, "limit exceeded", 4, false)                                  \
-	X(LDR_EUNSUPPORTED, "not supported", 1, false)                             \
-	X(LDR_ENET, "network failure", 5, true)                                    \
-	X(LDR_ETIMEDOUT, "timed out", 5, true)                                     \
-	X(LDR_EOFFLINE, "offline and not held", 5, false)                          \
-	X(LDR_ECONFLICT, "conflict", 6, true)                                      \
-	X(LDR_ENOSPACE, "no space", 7, false)                                      \
-	X(LDR_EDENIED, "not allowed", 8, false)                                    \
-	X(LDR_ENOKEY, "no key", 8, false)                                          \
-	X(LDR_ECHANGED, "changed while in use", 1, true)                           \
-	X(LDR_ESTALE, "stale handle", 1, false)                                    \
-	X(LDR_EAGAIN, "try again", 1, true)                                        \
+	X(LDR_ELIMIT, "limit exceeded", 4, false)                                   \
+	X(LDR_EUNSUPPORTED, "not supported", 1, false)                              \
+	X(LDR_ENET, "network failure", 5, true)                                     \
+	X(LDR_ETIMEDOUT, "timed out", 5, true)                                      \
+	X(LDR_EOFFLINE, "offline and not held", 5, false)                           \
+	X(LDR_ECONFLICT, "conflict", 6, true)                                       \
+	X(LDR_ENOSPACE, "no space", 7, false)                                       \
+	X(LDR_EDENIED, "not allowed", 8, false)                                     \
+	X(LDR_ENOKEY, "no key", 8, false)                                           \
+	X(LDR_ECHANGED, "changed while in use", 1, true)                            \
+	X(LDR_ESTALE, "stale handle", 1, false)                                     \
+	X(LDR_EAGAIN, "try again", 1, true)                                         \
 	X(LDR_ECANCELLED, "cancelled", 1, false)
 
 enum ldr_status {
 #define LDR_STATUS_ENUM(name, text, exit_status, retry) name,
 	LDR_STATUS_TABLE(LDR_STATUS_ENUM)
 #undef LDR_STATUS_ENUM
-	LDR_STATUS_COUNT
+		LDR_STATUS_COUNT
 };
 
 #define LDR_ERROR_TEXT_BYTES 768
@@ -81,8 +81,8 @@ LDR_API bool ldr_status_retry(enum ldr_status status);
 
 /* Fills err (which may be NULL) and returns status, so that raising is one line:
  *	return ldr_fail(err, LDR_ECORRUPT, "pack %s: index past end", name); */
-LDR_API enum ldr_status ldr_fail(struct ldr_error *err, enum ldr_status status, const char *fmt, ...)
-	LDR_PRINTF(3, 4);
+LDR_API enum ldr_status ldr_fail(struct ldr_error *err, enum ldr_status status, const char *fmt,
+				 ...) LDR_PRINTF(3, 4);
 
 /* The same for a failed system call: maps sys_errno to a status (ENOENT not found, EACCES denied,
  * ENOSPC and EDQUOT no space, ...; all others LDR_EIO) and appends ": " and the system's text. */

@@ -39,8 +39,8 @@
 struct ldr_root;
 
 enum ldr_sync {
-	LDR_SYNC_NONE,		/* atomic to other processes, nothing promised across a crash */
-	LDR_SYNC_FILE,		/* the file's bytes are on the disk before the rename */
+	LDR_SYNC_NONE,		  /* atomic to other processes, nothing promised across a crash */
+	LDR_SYNC_FILE,		  /* the file's bytes are on the disk before the rename */
 	LDR_SYNC_FILE_AND_FOLDER, /* and the new name before success is reported */
 };
 
@@ -62,16 +62,16 @@ struct ldr_stamp {
 struct ldr_publish_options {
 	enum ldr_sync sync;
 	enum ldr_condition_kind condition;
-	struct ldr_stamp stamp;	  /* for LDR_IF_MATCHING */
-	uint64_t max_bytes;	  /* 0 means 32 MiB for buffers, no limit for streams */
-	mode_t mode;		  /* of the published file; 0 means 0644 */
-	bool make_parents;	  /* create missing folders (0755), synced by policy */
+	struct ldr_stamp stamp; /* for LDR_IF_MATCHING */
+	uint64_t max_bytes;	/* 0 means 32 MiB for buffers, no limit for streams */
+	mode_t mode;		/* of the published file; 0 means 0644 */
+	bool make_parents;	/* create missing folders (0755), synced by policy */
 };
 
 /* Five separate results, valid after success and after failure. */
 struct ldr_publish_result {
 	enum ldr_status outcome;
-	bool published;	     /* the new name is visible */
+	bool published; /* the new name is visible */
 	bool file_synced;
 	bool folder_synced;
 	enum ldr_status cleanup; /* what taking the temporary away gave */
@@ -95,8 +95,8 @@ LDR_API enum ldr_status ldr_root_open_file(const struct ldr_root *root, const ch
 /* The whole of a small file, at most max_bytes (else LDR_ELIMIT); owns: free() *out_data. A NUL is
  * put behind the bytes. */
 LDR_API enum ldr_status ldr_root_read_file(const struct ldr_root *root, const char *path,
-					   size_t max_bytes, uint8_t **out_data,
-					   size_t *out_length, struct ldr_error *err);
+					   size_t max_bytes, uint8_t **out_data, size_t *out_length,
+					   struct ldr_error *err);
 LDR_API enum ldr_status ldr_root_observe(const struct ldr_root *root, const char *path,
 					 struct ldr_stamp *out_stamp, struct ldr_error *err);
 /* mkdir -p below the root (0755). */
@@ -113,8 +113,9 @@ LDR_API enum ldr_status ldr_root_sweep(const struct ldr_root *root, const char *
  * LDR_ECONFLICT: condition not met, or the folder lock is held by another. LDR_EEXISTS is never given:
  * with LDR_IF_MISSING an existing name is LDR_ECONFLICT. LDR_ENOTREG, LDR_ELINK, LDR_ENOTFOUND (missing
  * parent), LDR_EINVAL (path), LDR_ELIMIT (too big, too many collisions). */
-LDR_API enum ldr_status ldr_publish(const struct ldr_root *root, const char *path, const void *bytes,
-				    size_t length, const struct ldr_publish_options *options,
+LDR_API enum ldr_status ldr_publish(const struct ldr_root *root, const char *path,
+				    const void *bytes, size_t length,
+				    const struct ldr_publish_options *options,
 				    struct ldr_publish_result *result, struct ldr_error *err);
 
 /* ---- Stream form: begin, append, commit or abort. The name is given at the commit, because packs
