@@ -308,15 +308,15 @@ fuzz-run: $(FUZZ_BINS)
 
 .PHONY: check-layers check-headers check-format check-style check-tidy check-seams check-symbols check-install
 check-layers: ## includes follow the order of the modules
-	tests/check-layers.sh
+	python3 tests/check-layers.py
 check-headers: ## every header compiles alone, with gcc and clang
-	CPPFLAGS='$(CPPFLAGS_ALL)' tests/check-headers.sh $(HEADERS)
+	CPPFLAGS=$(call quote,$(CPPFLAGS_ALL)) tests/check-headers.sh $(HEADERS)
 check-format: ## clang-format finds nothing to change
 	tests/check-format.sh
 check-style: ## no banned calls, no open ends, no giant files
 	tests/check-style.sh
 check-tidy: ## clang-tidy, with the limits on the size of functions
-	CPPFLAGS='$(CPPFLAGS_ALL) $(CPPFLAGS_TEST)' JOBS=$(JOBS) tests/check-tidy.sh
+	CPPFLAGS=$(call quote,$(CPPFLAGS_ALL) $(CPPFLAGS_TEST)) JOBS=$(JOBS) tests/check-tidy.sh
 check-seams: $(B)/liblarder.a ## production objects hold no test seams
 	tests/check-seams.sh $(B)/liblarder.a
 check-symbols: $(B)/liblarder.so ## the shared library exports ldr_ names only

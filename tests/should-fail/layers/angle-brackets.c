@@ -1,0 +1,2 @@
+/* at: common/x.c; wants: common must not include packs */
+#include <packs/codec.h>

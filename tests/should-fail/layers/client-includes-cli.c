@@ -1,0 +1,2 @@
+/* at: client/x.c; wants: client must not include client/cli */
+#include "client/cli/options.h"

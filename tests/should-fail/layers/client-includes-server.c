@@ -1,0 +1,2 @@
+/* at: client/cli/x.c; wants: must not include server */
+#include "server/http.h"

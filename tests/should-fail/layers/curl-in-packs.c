@@ -1,0 +1,2 @@
+/* at: packs/x.c; wants: belongs to client only */
+#include <curl/curl.h>

@@ -1,0 +1,2 @@
+/* at: vfs/x.c; wants: private to packs/ */
+#include "packs/codec_priv.h"

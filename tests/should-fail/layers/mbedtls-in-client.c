@@ -1,0 +1,2 @@
+/* at: client/x.c; wants: belongs to common only */
+#include <mbedtls/pk.h>

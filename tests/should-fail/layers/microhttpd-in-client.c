@@ -1,0 +1,2 @@
+/* at: client/x.c; wants: belongs to server only */
+#include <microhttpd.h>

@@ -1,0 +1,2 @@
+/* at: packs/x.c; wants: belongs to common only */
+#include <openssl/evp.h>

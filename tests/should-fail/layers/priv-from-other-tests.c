@@ -1,0 +1,2 @@
+/* at: tests/unit/vfs/test_x.c; wants: private to packs/ */
+#include "packs/codec_priv.h"

@@ -1,0 +1,2 @@
+/* at: vfs/x.c; wants: vfs must not include client */
+#include "client/fetch.h"

@@ -1,0 +1,2 @@
+/* at: common/x.c; wants: fopen without e */
+	FILE *f = fopen(name, "rb");

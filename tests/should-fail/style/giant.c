@@ -1,0 +1,1 @@
+/* at: common/x.c; wants: 1,000 lines */

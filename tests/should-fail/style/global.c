@@ -1,0 +1,2 @@
+/* at: common/x.c; wants: mutable global */
+static int counter;

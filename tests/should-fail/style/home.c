@@ -1,0 +1,2 @@
+/* at: common/x.c; wants: path of one machine */
+static const char *const x = "/home/someone/x";

@@ -1,0 +1,2 @@
+/* at: common/x.c; wants: without O_CLOEXEC */
+	int fd = open(name, O_RDONLY);

@@ -1,0 +1,2 @@
+/* at: common/x.c; wants: open end */
+/* TODO: later */

@@ -1,0 +1,2 @@
+/* at: common/x.c; wants: banned call */
+	sprintf(a, "%d", 1);
