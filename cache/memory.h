@@ -1,0 +1,58 @@
+/*
+ * The memory cache: decoded blocks, keyed by block id.
+ *
+ * Sharded CLOCK over slab buffers (cache/slab.h): a hit takes one shard's lock shortly, sets the used
+ * bit and pins the block by an atomic count; the bytes of a pinned block never move or change. A block
+ * that finds no room (all pinned) is simply not kept.
+ *
+ * Bounds: all blocks and their headers together stay within the capacity given.
+ *
+ * Threads: any thread may call everything but free.
+ */
+#ifndef LDR_CACHE_MEMORY_H
+#define LDR_CACHE_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "packs/block.h"
+
+struct ldr_memory_cache;
+
+/* A pinned block: bytes are borrowed until ldr_memory_unpin. */
+struct ldr_memory_block {
+	const uint8_t *bytes;
+	uint32_t length;
+	void *pin; /* the cache's own */
+};
+
+struct ldr_memory_stat {
+	uint64_t capacity_bytes;
+	uint64_t used_bytes;
+	uint64_t blocks;
+	uint64_t hits;
+	uint64_t misses;
+	uint64_t evictions;
+	uint64_t refused; /* puts that found no room */
+};
+
+/* capacity_bytes of 0 gives a cache that keeps nothing and always misses. */
+LDR_API enum ldr_status ldr_memory_cache_new(size_t capacity_bytes,
+					     struct ldr_memory_cache **out_cache,
+					     struct ldr_error *err);
+/* All pins must have been given back (asserted). NULL is allowed. */
+LDR_API void ldr_memory_cache_free(struct ldr_memory_cache *cache);
+
+/* True: *out is pinned. */
+LDR_API bool ldr_memory_get(struct ldr_memory_cache *cache, const struct ldr_id *id,
+			    struct ldr_memory_block *out);
+/* Copies the bytes in (a block that is there already is left as it is). With out, the block is also
+ * pinned; false when it was not kept (out is then untouched). */
+LDR_API bool ldr_memory_put(struct ldr_memory_cache *cache, const struct ldr_block_ref *block,
+			    const void *bytes, struct ldr_memory_block *out);
+LDR_API void ldr_memory_unpin(struct ldr_memory_cache *cache, struct ldr_memory_block *block);
+LDR_API void ldr_memory_clear(struct ldr_memory_cache *cache);
+LDR_API void ldr_memory_stat(struct ldr_memory_cache *cache, struct ldr_memory_stat *out);
+
+#endif

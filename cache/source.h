@@ -1,0 +1,77 @@
+/*
+ * The chain a block comes through: memory, packs at hand (archives, then the disk cache), and when all
+ * miss, upwards through a small table that the network gives. Knows block ids and places, no names.
+ *
+ * A block in flight is shared by everyone who wants it: the first asks upwards, the others wait for it.
+ * What arrives from above is decoded and digested here, before anyone sees a byte; then it goes into
+ * the disk cache in its stored form and into memory decoded.
+ *
+ * Threads: any thread may read; attaching packs and the upstream happens before the first read.
+ * Locks: LDR_RANK_SOURCE for the table of blocks in flight, never held over I/O or the upstream.
+ */
+#ifndef LDR_CACHE_SOURCE_H
+#define LDR_CACHE_SOURCE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cache/disk.h"
+#include "cache/memory.h"
+#include "packs/map.h"
+#include "packs/pack_reader.h"
+
+/* Blocks from above, in stored form. The upstream calls arrived for each block it could get, from any
+ * thread, in any order, with bytes borrowed for the call; arrived gives LDR_OK, or LDR_ECORRUPT when
+ * the bytes are not the block's, whereupon the upstream may try another host. It returns when all
+ * wanted blocks have arrived or the first could not be had, after its own retries. */
+struct ldr_upstream {
+	void *context;
+	enum ldr_status (*fetch)(void *context, const struct ldr_placed_block *wants, size_t count,
+				 enum ldr_status (*arrived)(void *arrival, size_t want,
+							    const void *stored,
+							    struct ldr_error *err),
+				 void *arrival, struct ldr_error *err);
+};
+
+struct ldr_source;
+
+struct ldr_source_stat {
+	uint64_t from_memory;
+	uint64_t from_packs;
+	uint64_t from_disk;
+	uint64_t from_upstream;
+	uint64_t upstream_bytes; /* stored */
+	uint64_t shared;	 /* waited for a block that somebody else had asked for */
+};
+
+/* Borrows memory and disk (either may be NULL) until freed. */
+LDR_API enum ldr_status ldr_source_new(struct ldr_memory_cache *memory,
+				       struct ldr_disk_cache *disk,
+				       struct ldr_source **out_source, struct ldr_error *err);
+LDR_API void ldr_source_free(struct ldr_source *source);
+/* Adds a pack at hand; takes a reference. */
+LDR_API enum ldr_status ldr_source_add_pack(struct ldr_source *source, struct ldr_pack *pack,
+					    struct ldr_error *err);
+/* Borrows the context until freed. Without an upstream a miss is LDR_EOFFLINE. */
+LDR_API void ldr_source_set_upstream(struct ldr_source *source,
+				     const struct ldr_upstream *upstream);
+
+/* One block into plain (block.plain_bytes). place matters only when the block comes from above. */
+LDR_API enum ldr_status ldr_source_read(struct ldr_source *source,
+					const struct ldr_placed_block *want, void *plain,
+					struct ldr_error *err);
+/* Many blocks, one request upwards for all that miss, so that ranges can be joined. deliver is called
+ * once per block in the order of wants, from the calling thread, with bytes borrowed for the call; a
+ * status other than LDR_OK stops and is returned. window_bytes bounds the decoded bytes held at once
+ * (0: 16 MiB). */
+LDR_API enum ldr_status
+ldr_source_read_many(struct ldr_source *source, const struct ldr_placed_block *wants, size_t count,
+		     size_t window_bytes,
+		     enum ldr_status (*deliver)(void *context, size_t want, const void *plain,
+						struct ldr_error *err),
+		     void *context, struct ldr_error *err);
+/* True when the block can be had without the upstream. */
+LDR_API bool ldr_source_holds(struct ldr_source *source, const struct ldr_id *id);
+LDR_API void ldr_source_stat(struct ldr_source *source, struct ldr_source_stat *out);
+
+#endif
