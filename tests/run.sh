@@ -19,6 +19,8 @@
 # The last line of the output is "N passed, N failed"; exit 0 only if nothing failed.
 set -u
 export LC_ALL=C.UTF-8
+# The distribution's programs first: a version manager's shim before python costs half a second a call.
+export PATH=/usr/bin:$PATH:/usr/sbin:/sbin
 ROOT=$(cd "$(dirname "$0")/.." && pwd)
 cd "$ROOT" || exit 1
 
