@@ -58,6 +58,7 @@ static void keep_one_line(char *text)
 			*text = '?';
 }
 
+LDR_PRINTF(4, 0)
 static enum ldr_status raise(struct ldr_error *err, enum ldr_status status, int sys_errno,
 			     const char *fmt, va_list args)
 {
