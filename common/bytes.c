@@ -4,7 +4,6 @@
 #include "common/bytes.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 #define VARINT_MAX_BYTES 10
 
@@ -199,10 +198,4 @@ uint8_t *ldr_buffer_take(struct ldr_buffer *buffer)
 void ldr_cleanup_free(void *pointer_to_pointer)
 {
 	free(*(void **)pointer_to_pointer);
-}
-
-void ldr_cleanup_fd(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
 }
