@@ -11,9 +11,9 @@
  *     Moving the root's path afterwards redirects nothing.
  *  2. Before the rename a failure leaves the destination as it was and takes the temporary away; after
  *     it, an error is reported with published = true.
- *  3. A temporary is created exclusively, mode 0600, named ".larder-tmp.<pid>.<sequence>", at most 16
- *     collisions are tried; its owner holds an OFD lock on it while it lives, and the sweeper removes
- *     only what it can lock.
+ *  3. A temporary is created exclusively, mode 0600, named ".larder-tmp.<pid>.<ticket>" (a
+ *     reading of the monotonic clock), at most 16 names are tried; its owner holds an OFD lock on it
+ *     while it lives, and the sweeper removes only what it can lock.
  *  4. Content-addressed names are published by RENAME_NOREPLACE without a lock; the folder lock
  *     (advisory, not waiting) is taken only where a condition must hold, and a condition is checked
  *     before the work and again just before the rename.
@@ -99,7 +99,7 @@ LDR_API enum ldr_status ldr_root_read_file(const struct ldr_root *root, const ch
 					   struct ldr_error *err);
 LDR_API enum ldr_status ldr_root_observe(const struct ldr_root *root, const char *path,
 					 struct ldr_stamp *out_stamp, struct ldr_error *err);
-/* mkdir -p below the root (0755). */
+/* mkdir -p below the root (0755). Not synced; make_parents of a publication is. */
 LDR_API enum ldr_status ldr_root_make_folder(const struct ldr_root *root, const char *path,
 					     struct ldr_error *err);
 /* Removes a file; LDR_ENOTFOUND when there is none. Syncs the folder unless LDR_SYNC_NONE. */
