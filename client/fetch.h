@@ -44,7 +44,7 @@ struct ldr_fetch_options {
 
 struct ldr_fetch_stat {
 	uint64_t requests;
-	uint64_t body_bytes;  /* all that came, wanted or not */
+	uint64_t body_bytes; /* all that came, wanted or not */
 	uint64_t blocks;
 	uint64_t retries;
 	uint64_t bad_blocks;  /* wrong bytes, refused by arrived */
@@ -62,8 +62,8 @@ LDR_API void ldr_fetch_set_release(struct ldr_fetch *fetch, const struct ldr_rel
 LDR_API const struct ldr_upstream *ldr_fetch_upstream(struct ldr_fetch *fetch);
 /* A small object ("channels/live", "keys/..."), from the first host that has it. Owns: free(). A NUL is
  * put behind the bytes. LDR_ENOTFOUND only when a host answered so; LDR_ENET names the host. */
-LDR_API enum ldr_status ldr_fetch_object(struct ldr_fetch *fetch, const char *path, size_t max_bytes,
-					 uint8_t **out_data, size_t *out_length,
+LDR_API enum ldr_status ldr_fetch_object(struct ldr_fetch *fetch, const char *path,
+					 size_t max_bytes, uint8_t **out_data, size_t *out_length,
 					 struct ldr_error *err);
 LDR_API void ldr_fetch_stat(struct ldr_fetch *fetch, struct ldr_fetch_stat *out);
 

@@ -26,12 +26,12 @@ struct ldr_transport;
 
 /* Zero means the default in brackets; strings are copied. */
 struct ldr_transport_options {
-	const char *ca_file;		/* PEM bundle (the system's) */
-	const char *token;		/* sent as "Authorization: Bearer" (none) */
-	unsigned connections_per_host;	/* (8) */
-	uint64_t connect_timeout_ms;	/* (10,000) */
-	uint64_t stall_timeout_ms;	/* no byte for so long ends a request (20,000) */
-	uint64_t limit_rate_bytes;	/* received bytes a second over all requests (no limit) */
+	const char *ca_file;	       /* PEM bundle (the system's) */
+	const char *token;	       /* sent as "Authorization: Bearer" (none) */
+	unsigned connections_per_host; /* (8) */
+	uint64_t connect_timeout_ms;   /* (10,000) */
+	uint64_t stall_timeout_ms;     /* no byte for so long ends a request (20,000) */
+	uint64_t limit_rate_bytes;     /* received bytes a second over all requests (no limit) */
 };
 
 enum ldr_method {
@@ -42,8 +42,8 @@ enum ldr_method {
 
 /* What is known when the header has come. */
 struct ldr_response {
-	int status;		 /* HTTP status; 200, 206 or 404 for file:// */
-	bool has_range;		 /* a valid Content-Range: bytes first-last/total */
+	int status;	/* HTTP status; 200, 206 or 404 for file:// */
+	bool has_range; /* a valid Content-Range: bytes first-last/total */
 	uint64_t range_first;
 	uint64_t range_last;
 	uint64_t range_total;	 /* UINT64_MAX when "*" */
@@ -59,7 +59,7 @@ struct ldr_request {
 	const char *url;
 	bool has_range;
 	uint64_t range_first;
-	uint64_t range_last; /* inclusive, as in HTTP */
+	uint64_t range_last;	   /* inclusive, as in HTTP */
 	const char *if_match;	   /* an ETag with its quotes, or "*", or NULL */
 	const char *if_none_match; /* the same */
 	/* PUT: from memory, or body_length bytes of a descriptor from body_offset on. */

@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <time.h>
 
-#ifdef LDR_LOCK_RANKS
+#ifdef LDR_DEBUG
 /* The ranks that this thread holds, lowest first. Only debug builds have it; thread-local state is
  * the one way to know what the calling thread holds. */
 #define HELD_MAX 16

@@ -1,7 +1,7 @@
 /*
  * Mutexes with ranks, conditions and threads.
  *
- * Invariant: a thread takes mutexes only in rising rank; builds with LDR_LOCK_RANKS (debug, asan,
+ * Invariant: a thread takes mutexes only in rising rank; builds with LDR_DEBUG (debug, asan,
  * tsan) assert it. No I/O and no callback happens under a lock.
  *
  * Failure to lock is our own mistake (an assertion); failure to start a thread is a status.

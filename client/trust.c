@@ -1,0 +1,183 @@
+/*
+ * Trust: pinned keys and the highest release seen; see trust.h.
+ */
+#include "client/trust.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "common/bytes.h"
+#include "common/digest.h"
+#include "common/json.h"
+
+#define PIN_MAX_BYTES 8192
+#define NAME_BYTES 160
+
+static const struct ldr_publish_options keep = {
+	.sync = LDR_SYNC_FILE_AND_FOLDER,
+	.condition = LDR_IF_ANY,
+	.max_bytes = LDR_RELEASE_MAX_BYTES,
+	.mode = 0600,
+	.make_parents = true,
+};
+
+static void store_hex(const uint8_t store[LDR_STORE_ID_BYTES], char hex[LDR_STORE_ID_CHARS + 1])
+{
+	for (int i = 0; i < LDR_STORE_ID_BYTES; i++)
+		snprintf(hex + 2 * i, 3, "%02x", store[i]);
+}
+
+static bool store_from_hex(const char *hex, uint8_t store[LDR_STORE_ID_BYTES])
+{
+	if (strlen(hex) != LDR_STORE_ID_CHARS ||
+	    strspn(hex, "0123456789abcdef") != LDR_STORE_ID_CHARS)
+		return false;
+	for (int i = 0; i < LDR_STORE_ID_BYTES; i++) {
+		unsigned value;
+
+		sscanf(hex + 2 * i, "%2x", &value);
+		store[i] = (uint8_t)value;
+	}
+	return true;
+}
+
+static enum ldr_status pin_name(const char *location, char name[NAME_BYTES], struct ldr_error *err)
+{
+	char hex[LDR_ID_HEX_CHARS + 1];
+	struct ldr_id id;
+	enum ldr_status status = ldr_digest_once(location, strlen(location), &id, err);
+
+	if (status)
+		return status;
+	ldr_id_to_hex(&id, hex);
+	snprintf(name, NAME_BYTES, "trust/%.32s.json", hex);
+	return LDR_OK;
+}
+
+static enum ldr_status parse_pin(const char *text, size_t length, const char *name,
+				 const char *location, struct ldr_pin *out, struct ldr_error *err)
+{
+	LDR_AUTO_JSON json_t *object = NULL;
+	const char *pinned, *store, *pem;
+	enum ldr_status status;
+
+	status = ldr_json_parse(text, length, PIN_MAX_BYTES, name, &object, err);
+	if (!status)
+		status = ldr_json_string(object, "location", PIN_MAX_BYTES, &pinned, err);
+	if (!status)
+		status = ldr_json_string(object, "store", LDR_STORE_ID_CHARS, &store, err);
+	if (!status)
+		status = ldr_json_string(object, "key", LDR_KEY_PEM_MAX_BYTES, &pem, err);
+	if (status)
+		return status;
+	if (strcmp(pinned, location) != 0 || !store_from_hex(store, out->store))
+		return ldr_fail(err, LDR_ECORRUPT, "location \"%s\", store \"%s\"", pinned, store);
+	return ldr_public_key_parse(pem, strlen(pem), name, &out->key, err);
+}
+
+enum ldr_status ldr_trust_find_pin(const struct ldr_root *cache, const char *location,
+				   struct ldr_pin *out_pin, struct ldr_error *err)
+{
+	LDR_AUTO_FREE uint8_t *text = NULL;
+	char name[NAME_BYTES];
+	size_t length;
+	enum ldr_status status = pin_name(location, name, err);
+
+	if (!status)
+		status = ldr_root_read_file(cache, name, PIN_MAX_BYTES, &text, &length, err);
+	if (status)
+		return status;
+	status = parse_pin((char *)text, length, name, location, out_pin, err);
+	return ldr_error_prefix(err, status, "pinned key %s/%s (remove it, then use --trust)",
+				ldr_root_path(cache), name);
+}
+
+enum ldr_status ldr_trust_pin(const struct ldr_root *cache, const char *location,
+			      const struct ldr_public_key *key,
+			      const uint8_t store[LDR_STORE_ID_BYTES], struct ldr_error *err)
+{
+	LDR_AUTO_JSON json_t *object = NULL;
+	LDR_AUTO_FREE char *text = NULL;
+	char pem[LDR_KEY_PEM_MAX_BYTES];
+	char hex[LDR_STORE_ID_CHARS + 1];
+	char name[NAME_BYTES];
+	enum ldr_status status = pin_name(location, name, err);
+
+	if (!status)
+		status = ldr_public_key_to_pem(key, pem, err);
+	if (status)
+		return status;
+	store_hex(store, hex);
+	object = json_pack("{s:s, s:s, s:s}", "location", location, "store", hex, "key", pem);
+	text = object ? json_dumps(object, JSON_INDENT(1)) : NULL;
+	if (!text)
+		return ldr_fail(err, LDR_ENOMEM, "pin of %s: out of memory", location);
+	return ldr_publish(cache, name, text, strlen(text), &keep, NULL, err);
+}
+
+static void seen_name(const uint8_t store[LDR_STORE_ID_BYTES], const char *channel,
+		      char name[NAME_BYTES])
+{
+	char hex[LDR_STORE_ID_CHARS + 1];
+
+	store_hex(store, hex);
+	snprintf(name, NAME_BYTES, "seen/%s/%s", hex, channel);
+}
+
+enum ldr_status ldr_trust_seen(const struct ldr_root *cache,
+			       const uint8_t store[LDR_STORE_ID_BYTES], const char *channel,
+			       uint8_t **out_jws, size_t *out_length, struct ldr_error *err)
+{
+	char name[NAME_BYTES];
+
+	seen_name(store, channel, name);
+	return ldr_root_read_file(cache, name, LDR_RELEASE_MAX_BYTES, out_jws, out_length, err);
+}
+
+/* Compares with the record seen before. A seen record that no longer verifies (another key was trusted
+ * then, or the file is damaged) says nothing and is replaced. */
+static enum ldr_status refuse_going_back(const struct ldr_release *now, const char *name,
+					 const struct ldr_release *seen, bool *out_same,
+					 struct ldr_error *err)
+{
+	*out_same = ldr_id_equal(&now->digest, &seen->digest);
+	if (now->sequence < seen->sequence)
+		return ldr_fail(err, LDR_EUNTRUSTED,
+				"%s: channel %s goes back: sequence %" PRIu64
+				", seen before: %" PRIu64,
+				name, now->channel, now->sequence, seen->sequence);
+	if (now->sequence == seen->sequence && !*out_same)
+		return ldr_fail(err, LDR_EUNTRUSTED,
+				"%s: channel %s sequence %" PRIu64
+				" has other bytes than those seen before",
+				name, now->channel, now->sequence);
+	return LDR_OK;
+}
+
+enum ldr_status ldr_trust_advance(const struct ldr_root *cache, const struct ldr_release *release,
+				  const char *jws, size_t length, const char *name,
+				  struct ldr_public_key *const *keys, size_t key_count,
+				  struct ldr_error *err)
+{
+	LDR_AUTO_RELEASE struct ldr_release seen = {0};
+	LDR_AUTO_FREE uint8_t *before = NULL;
+	char file[NAME_BYTES];
+	size_t before_length;
+	bool same = false;
+	enum ldr_status status;
+
+	status = ldr_trust_seen(cache, release->store, release->channel, &before, &before_length,
+				NULL);
+	if (!status)
+		status = ldr_release_verify((char *)before, before_length, "seen record", keys,
+					    key_count, &seen, NULL);
+	if (!status)
+		status = refuse_going_back(release, name, &seen, &same, err);
+	else
+		status = LDR_OK;
+	if (status || same)
+		return status;
+	seen_name(release->store, release->channel, file);
+	return ldr_publish(cache, file, jws, length, &keep, NULL, err);
+}
