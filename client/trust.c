@@ -22,26 +22,6 @@ static const struct ldr_publish_options keep = {
 	.make_parents = true,
 };
 
-static void store_hex(const uint8_t store[LDR_STORE_ID_BYTES], char hex[LDR_STORE_ID_CHARS + 1])
-{
-	for (int i = 0; i < LDR_STORE_ID_BYTES; i++)
-		snprintf(hex + 2 * i, 3, "%02x", store[i]);
-}
-
-static bool store_from_hex(const char *hex, uint8_t store[LDR_STORE_ID_BYTES])
-{
-	if (strlen(hex) != LDR_STORE_ID_CHARS ||
-	    strspn(hex, "0123456789abcdef") != LDR_STORE_ID_CHARS)
-		return false;
-	for (int i = 0; i < LDR_STORE_ID_BYTES; i++) {
-		unsigned value;
-
-		sscanf(hex + 2 * i, "%2x", &value);
-		store[i] = (uint8_t)value;
-	}
-	return true;
-}
-
 static enum ldr_status pin_name(const char *location, char name[NAME_BYTES], struct ldr_error *err)
 {
 	char hex[LDR_ID_HEX_CHARS + 1];
@@ -71,7 +51,8 @@ static enum ldr_status parse_pin(const char *text, size_t length, const char *na
 		status = ldr_json_string(object, "key", LDR_KEY_PEM_MAX_BYTES, &pem, err);
 	if (status)
 		return status;
-	if (strcmp(pinned, location) != 0 || !store_from_hex(store, out->store))
+	if (strcmp(pinned, location) != 0 ||
+	    !ldr_store_id_from_hex(store, strlen(store), out->store))
 		return ldr_fail(err, LDR_ECORRUPT, "location \"%s\", store \"%s\"", pinned, store);
 	return ldr_public_key_parse(pem, strlen(pem), name, &out->key, err);
 }
@@ -108,7 +89,7 @@ enum ldr_status ldr_trust_pin(const struct ldr_root *cache, const char *location
 		status = ldr_public_key_to_pem(key, pem, err);
 	if (status)
 		return status;
-	store_hex(store, hex);
+	ldr_store_id_to_hex(store, hex);
 	object = json_pack("{s:s, s:s, s:s}", "location", location, "store", hex, "key", pem);
 	text = object ? json_dumps(object, JSON_INDENT(1)) : NULL;
 	if (!text)
@@ -121,7 +102,7 @@ static void seen_name(const uint8_t store[LDR_STORE_ID_BYTES], const char *chann
 {
 	char hex[LDR_STORE_ID_CHARS + 1];
 
-	store_hex(store, hex);
+	ldr_store_id_to_hex(store, hex);
 	snprintf(name, NAME_BYTES, "seen/%s/%s", hex, channel);
 }
 

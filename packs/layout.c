@@ -46,6 +46,9 @@ void ldr_store_path(const struct ldr_object_name *name, char path[LDR_STORE_PATH
 	case LDR_OBJECT_KEY:
 		ldr_store_key_path(name->kid, path);
 		break;
+	case LDR_OBJECT_FORMAT:
+		snprintf(path, LDR_STORE_PATH_BYTES, "%s", LDR_STORE_FORMAT_PATH);
+		break;
 	}
 }
 
@@ -90,8 +93,7 @@ static bool parse_pack(const char *text, size_t length, struct ldr_object_name *
 {
 	out->kind = LDR_OBJECT_PACK;
 	return length == 3 + LDR_ID_HEX_CHARS + 5 && text[2] == '/' &&
-	       memcmp(text, text + 3, 2) == 0 &&
-	       memcmp(text + length - 5, ".pack", 5) == 0 &&
+	       memcmp(text, text + 3, 2) == 0 && memcmp(text + length - 5, ".pack", 5) == 0 &&
 	       ldr_id_from_hex(text + 3, LDR_ID_HEX_CHARS, &out->pack);
 }
 
@@ -138,8 +140,63 @@ bool ldr_store_path_parse(const char *path, size_t length, struct ldr_object_nam
 		known = parse_pack(path, length, &name);
 	} else if (skip(&path, &length, "keys/")) {
 		known = parse_key(path, length, &name);
+	} else if (skip(&path, &length, LDR_STORE_FORMAT_PATH)) {
+		name.kind = LDR_OBJECT_FORMAT;
+		known = length == 0;
 	}
 	if (known)
 		*out_name = name;
 	return known;
+}
+
+void ldr_store_id_to_hex(const uint8_t store[LDR_STORE_ID_BYTES], char hex[LDR_STORE_ID_CHARS + 1])
+{
+	for (int i = 0; i < LDR_STORE_ID_BYTES; i++)
+		snprintf(hex + 2 * i, 3, "%02x", store[i]);
+}
+
+bool ldr_store_id_from_hex(const char *text, size_t length, uint8_t out_store[LDR_STORE_ID_BYTES])
+{
+	char doubled[LDR_ID_HEX_CHARS];
+	struct ldr_id id;
+
+	if (length != LDR_STORE_ID_CHARS)
+		return false;
+	memcpy(doubled, text, LDR_STORE_ID_CHARS);
+	memcpy(doubled + LDR_STORE_ID_CHARS, text, LDR_STORE_ID_CHARS);
+	if (!ldr_id_from_hex(doubled, LDR_ID_HEX_CHARS, &id))
+		return false;
+	memcpy(out_store, id.bytes, LDR_STORE_ID_BYTES);
+	return true;
+}
+
+void ldr_store_format_write(const uint8_t store[LDR_STORE_ID_BYTES],
+			    char out[LDR_STORE_FORMAT_BYTES + 1])
+{
+	char hex[LDR_STORE_ID_CHARS + 1];
+
+	ldr_store_id_to_hex(store, hex);
+	snprintf(out, LDR_STORE_FORMAT_BYTES + 1, "%s%s\n", LDR_STORE_FORMAT, hex);
+}
+
+enum ldr_status ldr_store_format_parse(const char *text, size_t length, const char *name,
+				       uint8_t out_store[LDR_STORE_ID_BYTES], struct ldr_error *err)
+{
+	const size_t head = sizeof(LDR_STORE_FORMAT) - 1;
+	char quoted[LDR_QUOTE_BYTES];
+	size_t line = length;
+
+	if (length < head || memcmp(text, LDR_STORE_FORMAT, head) != 0) {
+		const char *end = memchr(text, '\n', length);
+
+		if (end)
+			line = (size_t)(end - text);
+		return ldr_fail(err, LDR_EUNSUPPORTED, "%s: format \"%s\", wanted \"%.*s\"", name,
+				ldr_path_quote(text, line, quoted), (int)head - 1,
+				LDR_STORE_FORMAT);
+	}
+	if (length != LDR_STORE_FORMAT_BYTES || text[length - 1] != '\n' ||
+	    !ldr_store_id_from_hex(text + head, LDR_STORE_ID_CHARS, out_store))
+		return ldr_fail(err, LDR_ECORRUPT, "%s: no store id in its second line", name);
+	return LDR_OK;
 }

@@ -18,6 +18,7 @@
 #include <stdint.h>
 
 #include "common/keys.h"
+#include "packs/layout.h"
 #include "packs/map.h"
 #include "packs/tree_reader.h"
 
@@ -26,8 +27,6 @@
 #define LDR_RELEASE_PAYLOAD_MAX_BYTES (4u * 1024 * 1024)
 #define LDR_CHANNEL_MAX_CHARS 64
 #define LDR_NOTE_MAX_BYTES 1024
-#define LDR_STORE_ID_BYTES 16
-#define LDR_STORE_ID_CHARS 32
 
 struct ldr_release_pack {
 	uint32_t number;
