@@ -45,8 +45,7 @@ struct ldr_source_stat {
 };
 
 /* Borrows memory and disk (either may be NULL) until freed. */
-LDR_API enum ldr_status ldr_source_new(struct ldr_memory_cache *memory,
-				       struct ldr_disk_cache *disk,
+LDR_API enum ldr_status ldr_source_new(struct ldr_memory_cache *memory, struct ldr_disk_cache *disk,
 				       struct ldr_source **out_source, struct ldr_error *err);
 LDR_API void ldr_source_free(struct ldr_source *source);
 /* Adds a pack at hand; takes a reference. */
@@ -64,12 +63,13 @@ LDR_API enum ldr_status ldr_source_read(struct ldr_source *source,
  * once per block in the order of wants, from the calling thread, with bytes borrowed for the call; a
  * status other than LDR_OK stops and is returned. window_bytes bounds the decoded bytes held at once
  * (0: 16 MiB). */
-LDR_API enum ldr_status
-ldr_source_read_many(struct ldr_source *source, const struct ldr_placed_block *wants, size_t count,
-		     size_t window_bytes,
-		     enum ldr_status (*deliver)(void *context, size_t want, const void *plain,
-						struct ldr_error *err),
-		     void *context, struct ldr_error *err);
+LDR_API enum ldr_status ldr_source_read_many(struct ldr_source *source,
+					     const struct ldr_placed_block *wants, size_t count,
+					     size_t window_bytes,
+					     enum ldr_status (*deliver)(void *context, size_t want,
+									const void *plain,
+									struct ldr_error *err),
+					     void *context, struct ldr_error *err);
 /* True when the block can be had without the upstream. */
 LDR_API bool ldr_source_holds(struct ldr_source *source, const struct ldr_id *id);
 LDR_API void ldr_source_stat(struct ldr_source *source, struct ldr_source_stat *out);
