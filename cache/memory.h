@@ -5,7 +5,11 @@
  * bit and pins the block by an atomic count; the bytes of a pinned block never move or change. A block
  * that finds no room (all pinned) is simply not kept.
  *
- * Bounds: all blocks and their headers together stay within the capacity given.
+ * Each shard's hand goes through its arena in the order of addresses, not of arrival: what it evicts
+ * lies side by side, so that room for a long block appears after a few short ones.
+ *
+ * Bounds: all blocks and their headers together stay within the capacity given. A hit allocates
+ * nothing.
  *
  * Threads: any thread may call everything but free.
  */
@@ -44,6 +48,8 @@ LDR_API enum ldr_status ldr_memory_cache_new(size_t capacity_bytes,
 /* All pins must have been given back (asserted). NULL is allowed. */
 LDR_API void ldr_memory_cache_free(struct ldr_memory_cache *cache);
 
+/* Whether a get would find it now; counts nothing and marks nothing as used. */
+LDR_API bool ldr_memory_has(struct ldr_memory_cache *cache, const struct ldr_id *id);
 /* True: *out is pinned. */
 LDR_API bool ldr_memory_get(struct ldr_memory_cache *cache, const struct ldr_id *id,
 			    struct ldr_memory_block *out);

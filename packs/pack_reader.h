@@ -29,8 +29,8 @@
 struct ldr_pack;
 
 enum ldr_pack_mode {
-	LDR_PACK_MAP = 1u,    /* map the file; stored bytes can be borrowed */
-	LDR_PACK_DIGEST = 2u, /* check the sections' SHA-256 too and so prove the pack id */
+	LDR_PACK_MAP = 1u,	  /* map the file; stored bytes can be borrowed */
+	LDR_PACK_DIGEST = 2u,	  /* check the sections' SHA-256 too and so prove the pack id */
 };
 
 /* Zero means the default in brackets. */

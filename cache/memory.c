@@ -1,0 +1,413 @@
+/*
+ * The memory cache; see memory.h.
+ *
+ * A shard owns a slab, one entry per page of it (used where a run begins) and a hash table of chains
+ * through the entries. The state of an entry:
+ *
+ *   free      its page begins no used run
+ *   filling   run taken and pinned by ldr_memory_put, which copies the bytes without the lock
+ *   held      in the hash table: can be found, pinned, and evicted while nobody has it pinned
+ *   doomed    cleared while pinned: cannot be found any more; the hand takes it when the pins are gone
+ *
+ * Invariants
+ *  1. Everything but the pins changes under the shard's lock; a pin is added under the lock and given
+ *     back without it, so a count of zero seen under the lock stays zero while the lock is held.
+ *  2. hand is the beginning of a run, or the end of the arena.
+ *
+ * Locks: one per shard, LDR_RANK_MEMORY, never two at once, never held over a copy of bytes.
+ */
+#include "cache/memory.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "cache/slab.h"
+#include "common/bytes.h"
+#include "common/lock.h"
+
+#define SHARDS_MAX 16u
+/* A shard that held only a few of the longest blocks would evict by accident of the hash. */
+#define SHARD_MIN_BYTES ((size_t)8 * 1024 * 1024)
+
+struct entry {
+	struct ldr_id id;
+	uint32_t length;
+	uint32_t chain; /* the next entry of the same hash, LDR_SLAB_NONE at the end */
+	atomic_uint pins;
+	bool used; /* since the hand last came by */
+	bool held;
+};
+
+/* What a page costs beside its bytes: the slab's row, the entry, and half a hash head. */
+#define PAGE_COST_BYTES (LDR_SLAB_PAGE_BYTES + LDR_SLAB_OVERHEAD_BYTES + sizeof(struct entry) + 2)
+
+struct shard {
+	struct ldr_mutex lock;
+	struct ldr_slab *slab; /* owns */
+	struct entry *entries; /* owns */
+	uint32_t *heads;       /* owns */
+	uint32_t heads_mask;
+	uint32_t hand;
+	uint64_t blocks;
+	uint64_t hits;
+	uint64_t misses;
+	uint64_t evictions;
+	uint64_t refused;
+};
+
+struct ldr_memory_cache {
+	uint64_t capacity_bytes;
+	unsigned shard_count; /* 0: keeps nothing */
+	struct shard shards[SHARDS_MAX];
+	atomic_uint_fast64_t misses_without_shards;
+	atomic_uint_fast64_t refused_without_shards;
+};
+
+/* Most pages that fit with their headers, and at most half as many heads. */
+static enum ldr_status shard_init(struct shard *shard, size_t bytes, struct ldr_error *err)
+{
+	size_t pages = bytes / PAGE_COST_BYTES;
+	uint32_t heads = 1;
+	enum ldr_status status;
+
+	if (pages > LDR_SLAB_PAGES_MAX)
+		pages = LDR_SLAB_PAGES_MAX;
+	while (heads <= pages / 4)
+		heads *= 2;
+	status = ldr_slab_new((uint32_t)pages, &shard->slab, err);
+	if (status)
+		return status;
+	shard->entries = calloc(pages, sizeof(*shard->entries));
+	shard->heads = malloc(heads * sizeof(*shard->heads));
+	if (!shard->entries || !shard->heads)
+		return ldr_fail(err, LDR_ENOMEM, "memory cache: no memory for %zu pages", pages);
+	memset(shard->heads, 0xff, heads * sizeof(*shard->heads));
+	shard->heads_mask = heads - 1;
+	return LDR_OK;
+}
+
+static void shard_dispose(struct shard *shard)
+{
+	uint32_t page = shard->slab && shard->entries ? ldr_slab_next(shard->slab, 0)
+						      : LDR_SLAB_NONE;
+
+	while (page != LDR_SLAB_NONE) {
+		assert(atomic_load(&shard->entries[page].pins) == 0);
+		page = ldr_slab_next(shard->slab, page + ldr_slab_run_pages(shard->slab, page));
+	}
+	ldr_slab_free(shard->slab);
+	free(shard->entries);
+	free(shard->heads);
+	ldr_mutex_dispose(&shard->lock);
+}
+
+enum ldr_status ldr_memory_cache_new(size_t capacity_bytes, struct ldr_memory_cache **out_cache,
+				     struct ldr_error *err)
+{
+	struct ldr_memory_cache *cache = calloc(1, sizeof(*cache));
+	size_t count = capacity_bytes / SHARD_MIN_BYTES;
+
+	if (!cache)
+		return ldr_fail(err, LDR_ENOMEM, "memory cache: no memory");
+	cache->capacity_bytes = capacity_bytes;
+	if (capacity_bytes < PAGE_COST_BYTES + sizeof(uint32_t))
+		count = 0;
+	else if (count == 0)
+		count = 1;
+	else if (count > SHARDS_MAX)
+		count = SHARDS_MAX;
+	for (unsigned i = 0; i < count; i++) {
+		ldr_mutex_init(&cache->shards[i].lock, LDR_RANK_MEMORY);
+		cache->shard_count++;
+		enum ldr_status status = shard_init(&cache->shards[i], capacity_bytes / count, err);
+
+		if (status) {
+			ldr_memory_cache_free(cache);
+			return status;
+		}
+	}
+	*out_cache = cache;
+	return LDR_OK;
+}
+
+void ldr_memory_cache_free(struct ldr_memory_cache *cache)
+{
+	if (!cache)
+		return;
+	for (unsigned i = 0; i < cache->shard_count; i++)
+		shard_dispose(&cache->shards[i]);
+	free(cache);
+}
+
+/* The shard by bytes of the id that the chains do not use. */
+static struct shard *shard_of(struct ldr_memory_cache *cache, const struct ldr_id *id)
+{
+	return &cache->shards[ldr_get_le(id->bytes + 8, 4) % cache->shard_count];
+}
+
+static uint32_t *head_of_locked(struct shard *shard, const struct ldr_id *id)
+{
+	return &shard->heads[ldr_id_hash(id) & shard->heads_mask];
+}
+
+static struct entry *find_locked(struct shard *shard, const struct ldr_id *id)
+{
+	uint32_t page = *head_of_locked(shard, id);
+
+	while (page != LDR_SLAB_NONE && !ldr_id_equal(&shard->entries[page].id, id))
+		page = shard->entries[page].chain;
+	return page == LDR_SLAB_NONE ? NULL : &shard->entries[page];
+}
+
+static void insert_locked(struct shard *shard, struct entry *entry)
+{
+	uint32_t *head = head_of_locked(shard, &entry->id);
+
+	entry->chain = *head;
+	*head = (uint32_t)(entry - shard->entries);
+	entry->held = true;
+	/* Not yet used: a block that is read once must not outlive those that are read again. */
+	entry->used = false;
+	shard->blocks++;
+}
+
+static void unlink_locked(struct shard *shard, struct entry *entry)
+{
+	uint32_t *link = head_of_locked(shard, &entry->id);
+
+	while (&shard->entries[*link] != entry)
+		link = &shard->entries[*link].chain;
+	*link = entry->chain;
+	entry->held = false;
+	shard->blocks--;
+}
+
+/* Gives a run back. The hand must not point into the middle of the free run that comes of it; it moves
+ * to that run's end, since at its beginning it would next meet the block that is put there. */
+static void release_locked(struct shard *shard, struct entry *entry)
+{
+	uint32_t first = ldr_slab_release(shard->slab, (uint32_t)(entry - shard->entries));
+	uint32_t end = first + ldr_slab_run_pages(shard->slab, first);
+
+	if (shard->hand > first && shard->hand < end)
+		shard->hand = end;
+}
+
+static void pin_locked(struct shard *shard, struct entry *entry, struct ldr_memory_block *out)
+{
+	atomic_fetch_add_explicit(&entry->pins, 1, memory_order_relaxed);
+	out->bytes = ldr_slab_at(shard->slab, (uint32_t)(entry - shard->entries));
+	out->length = entry->length;
+	out->pin = entry;
+}
+
+/* One step of the hand: evicts what it finds unused and not pinned. False at the end of a round. */
+static bool step_hand_locked(struct shard *shard)
+{
+	uint32_t page = ldr_slab_next(shard->slab, shard->hand);
+	struct entry *entry;
+
+	if (page == LDR_SLAB_NONE) {
+		shard->hand = 0;
+		return false;
+	}
+	entry = &shard->entries[page];
+	shard->hand = page + ldr_slab_run_pages(shard->slab, page);
+	/* Pairs with the release in ldr_memory_unpin: the reader is done with the bytes. */
+	if (atomic_load_explicit(&entry->pins, memory_order_acquire))
+		return true;
+	if (entry->used && entry->held) {
+		entry->used = false;
+		return true;
+	}
+	if (entry->held) {
+		unlink_locked(shard, entry);
+		shard->evictions++;
+	}
+	release_locked(shard, entry);
+	return true;
+}
+
+/* A run for length bytes, by eviction if need be; NULL when two rounds of the hand found no room. */
+static struct entry *take_locked(struct shard *shard, uint32_t length)
+{
+	unsigned rounds = 0;
+	uint32_t page;
+
+	if (length > (uint64_t)ldr_slab_pages(shard->slab) * LDR_SLAB_PAGE_BYTES)
+		return NULL;
+	while ((page = ldr_slab_take(shard->slab, length)) == LDR_SLAB_NONE) {
+		if (!step_hand_locked(shard) && ++rounds > 3)
+			return NULL;
+	}
+	return &shard->entries[page];
+}
+
+bool ldr_memory_has(struct ldr_memory_cache *cache, const struct ldr_id *id)
+{
+	struct shard *shard;
+	bool found;
+
+	if (cache->shard_count == 0)
+		return false;
+	shard = shard_of(cache, id);
+	ldr_mutex_lock(&shard->lock);
+	found = find_locked(shard, id) != NULL;
+	ldr_mutex_unlock(&shard->lock);
+	return found;
+}
+
+bool ldr_memory_get(struct ldr_memory_cache *cache, const struct ldr_id *id,
+		    struct ldr_memory_block *out)
+{
+	struct shard *shard;
+	struct entry *entry;
+
+	if (cache->shard_count == 0) {
+		atomic_fetch_add_explicit(&cache->misses_without_shards, 1, memory_order_relaxed);
+		return false;
+	}
+	shard = shard_of(cache, id);
+	ldr_mutex_lock(&shard->lock);
+	entry = find_locked(shard, id);
+	if (entry) {
+		entry->used = true;
+		shard->hits++;
+		pin_locked(shard, entry, out);
+	} else {
+		shard->misses++;
+	}
+	ldr_mutex_unlock(&shard->lock);
+	return entry != NULL;
+}
+
+/* Finds the block or takes a run for it, which is then filling. */
+static struct entry *begin_put(struct shard *shard, const struct ldr_block_ref *block,
+			       struct ldr_memory_block *out, bool *out_fill)
+{
+	struct entry *entry;
+
+	ldr_mutex_lock(&shard->lock);
+	entry = find_locked(shard, &block->id);
+	*out_fill = !entry;
+	if (!entry) {
+		entry = take_locked(shard, block->plain_bytes);
+		if (entry) {
+			entry->id = block->id;
+			entry->length = block->plain_bytes;
+			entry->held = false;
+			atomic_store_explicit(&entry->pins, 1, memory_order_relaxed);
+		} else {
+			shard->refused++;
+		}
+	} else if (out) {
+		pin_locked(shard, entry, out);
+	}
+	ldr_mutex_unlock(&shard->lock);
+	return entry;
+}
+
+/* The filled entry becomes held, unless somebody else was faster with the same block. */
+static void end_put(struct shard *shard, struct entry *entry, struct ldr_memory_block *out)
+{
+	struct entry *other;
+
+	ldr_mutex_lock(&shard->lock);
+	atomic_fetch_sub_explicit(&entry->pins, 1, memory_order_relaxed);
+	other = find_locked(shard, &entry->id);
+	if (other) {
+		release_locked(shard, entry);
+		entry = other;
+	} else {
+		insert_locked(shard, entry);
+	}
+	if (out)
+		pin_locked(shard, entry, out);
+	ldr_mutex_unlock(&shard->lock);
+}
+
+bool ldr_memory_put(struct ldr_memory_cache *cache, const struct ldr_block_ref *block,
+		    const void *bytes, struct ldr_memory_block *out)
+{
+	struct shard *shard;
+	struct entry *entry;
+	bool fill;
+
+	if (cache->shard_count == 0 || block->plain_bytes == 0) {
+		atomic_fetch_add_explicit(&cache->refused_without_shards, 1, memory_order_relaxed);
+		return false;
+	}
+	shard = shard_of(cache, &block->id);
+	entry = begin_put(shard, block, out, &fill);
+	if (!entry)
+		return false;
+	if (fill) {
+		ldr_copy(ldr_slab_at(shard->slab, (uint32_t)(entry - shard->entries)), bytes,
+			 block->plain_bytes);
+		end_put(shard, entry, out);
+	}
+	return true;
+}
+
+void ldr_memory_unpin(struct ldr_memory_cache *cache, struct ldr_memory_block *block)
+{
+	struct entry *entry = block->pin;
+	unsigned before;
+
+	(void)cache;
+	/* Pairs with the acquire in step_hand_locked and clear_locked. */
+	before = atomic_fetch_sub_explicit(&entry->pins, 1, memory_order_release);
+	assert(before > 0);
+	(void)before;
+	*block = (struct ldr_memory_block){0};
+}
+
+static void clear_locked(struct shard *shard)
+{
+	uint32_t page = ldr_slab_next(shard->slab, 0);
+
+	while (page != LDR_SLAB_NONE) {
+		struct entry *entry = &shard->entries[page];
+		uint32_t end = page + ldr_slab_run_pages(shard->slab, page);
+
+		if (entry->held)
+			unlink_locked(shard, entry);
+		if (atomic_load_explicit(&entry->pins, memory_order_acquire) == 0)
+			page = ldr_slab_release(shard->slab, page);
+		else
+			page = end;
+		page = ldr_slab_next(shard->slab, page);
+	}
+	shard->hand = 0;
+}
+
+void ldr_memory_clear(struct ldr_memory_cache *cache)
+{
+	for (unsigned i = 0; i < cache->shard_count; i++) {
+		ldr_mutex_lock(&cache->shards[i].lock);
+		clear_locked(&cache->shards[i]);
+		ldr_mutex_unlock(&cache->shards[i].lock);
+	}
+}
+
+void ldr_memory_stat(struct ldr_memory_cache *cache, struct ldr_memory_stat *out)
+{
+	struct ldr_memory_stat sum = {.capacity_bytes = cache->capacity_bytes};
+
+	sum.misses = atomic_load(&cache->misses_without_shards);
+	sum.refused = atomic_load(&cache->refused_without_shards);
+	for (unsigned i = 0; i < cache->shard_count; i++) {
+		struct shard *shard = &cache->shards[i];
+
+		ldr_mutex_lock(&shard->lock);
+		sum.used_bytes += (uint64_t)ldr_slab_used_pages(shard->slab) * LDR_SLAB_PAGE_BYTES;
+		sum.blocks += shard->blocks;
+		sum.hits += shard->hits;
+		sum.misses += shard->misses;
+		sum.evictions += shard->evictions;
+		sum.refused += shard->refused;
+		ldr_mutex_unlock(&shard->lock);
+	}
+	*out = sum;
+}
