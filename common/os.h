@@ -32,8 +32,15 @@ int ldr_os_open_folder(const char *path, int *out_fd);
 /* path beneath folder_fd (openat2; where the kernel has none, component by component). flags and mode
  * are those of open. */
 int ldr_os_open_beneath(int folder_fd, const char *path, int flags, mode_t mode, int *out_fd);
+/* A folder beneath folder_fd; "." is the folder itself. */
+int ldr_os_open_folder_beneath(int folder_fd, const char *path, int *out_fd);
 /* A single name in a folder. */
 int ldr_os_open_at(int folder_fd, const char *name, int flags, mode_t mode, int *out_fd);
+/* The same for reading, without waiting: a pipe put in a file's place opens at once. */
+int ldr_os_open_read_at(int folder_fd, const char *name, int *out_fd);
+/* Through links, wherever they lead: only where a user asked for what lies behind his links. */
+int ldr_os_open_read_followed(int folder_fd, const char *path, int *out_fd);
+int ldr_os_open_folder_followed(int folder_fd, const char *path, int *out_fd);
 /* The descriptor is gone whatever comes back. */
 int ldr_os_close(int fd);
 
@@ -62,6 +69,7 @@ int ldr_os_sync_system(int fd); /* syncfs: also gives write-back errors since fd
 
 int ldr_os_stat(int fd, struct stat *out_stat);
 int ldr_os_stat_at(int folder_fd, const char *name, struct stat *out_stat);
+int ldr_os_stat_followed(int folder_fd, const char *path, struct stat *out_stat);
 int ldr_os_chmod(int fd, mode_t mode);
 /* A symlink is EOPNOTSUPP. */
 int ldr_os_chmod_at(int folder_fd, const char *name, mode_t mode);

@@ -129,6 +129,31 @@ int ldr_os_open_beneath(int folder_fd, const char *path, int flags, mode_t mode,
 	return code == ENOSYS ? open_by_walking(folder_fd, path, flags, mode, out_fd) : code;
 }
 
+int ldr_os_open_folder_beneath(int folder_fd, const char *path, int *out_fd)
+{
+	return ldr_os_open_beneath(folder_fd, path, O_RDONLY | O_DIRECTORY, 0, out_fd);
+}
+
+int ldr_os_open_read_at(int folder_fd, const char *name, int *out_fd)
+{
+	return ldr_os_open_at(folder_fd, name, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, out_fd);
+}
+
+static int open_followed(int folder_fd, const char *path, int flags, int *out_fd)
+{
+	return give_fd(UNINTERRUPTED(OPEN, openat(folder_fd, path, flags | O_CLOEXEC)), out_fd);
+}
+
+int ldr_os_open_read_followed(int folder_fd, const char *path, int *out_fd)
+{
+	return open_followed(folder_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, out_fd);
+}
+
+int ldr_os_open_folder_followed(int folder_fd, const char *path, int *out_fd)
+{
+	return open_followed(folder_fd, path, O_RDONLY | O_DIRECTORY, out_fd);
+}
+
 int ldr_os_close(int fd)
 {
 	int code = close(fd) < 0 ? errno : 0;
@@ -277,6 +302,11 @@ int ldr_os_stat(int fd, struct stat *out_stat)
 int ldr_os_stat_at(int folder_fd, const char *name, struct stat *out_stat)
 {
 	return OUTCOME(STAT, fstatat(folder_fd, name, out_stat, AT_SYMLINK_NOFOLLOW));
+}
+
+int ldr_os_stat_followed(int folder_fd, const char *path, struct stat *out_stat)
+{
+	return OUTCOME(STAT, fstatat(folder_fd, path, out_stat, 0));
 }
 
 int ldr_os_chmod(int fd, mode_t mode)

@@ -59,6 +59,9 @@ struct ldr_stamp {
 	int64_t changed_ns;
 };
 
+struct stat;
+void ldr_stamp_of(const struct stat *found, struct ldr_stamp *out_stamp);
+
 struct ldr_publish_options {
 	enum ldr_sync sync;
 	enum ldr_condition_kind condition;

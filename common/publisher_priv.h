@@ -33,7 +33,4 @@ enum ldr_status ldr_root_open_parent(const struct ldr_root *root, const char *pa
 enum ldr_status ldr_root_open_folder(const struct ldr_root *root, const char *folder, bool make,
 				     enum ldr_sync sync, int *out_fd, struct ldr_error *err);
 
-struct stat;
-void ldr_stamp_of(const struct stat *found, struct ldr_stamp *out_stamp);
-
 #endif
