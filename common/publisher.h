@@ -38,10 +38,11 @@
 
 struct ldr_root;
 
+/* The zero value, which zeroed or missing options give, is the safe one. */
 enum ldr_sync {
-	LDR_SYNC_NONE,		  /* atomic to other processes, nothing promised across a crash */
+	LDR_SYNC_FILE_AND_FOLDER, /* as below, and the new name before success is reported */
 	LDR_SYNC_FILE,		  /* the file's bytes are on the disk before the rename */
-	LDR_SYNC_FILE_AND_FOLDER, /* and the new name before success is reported */
+	LDR_SYNC_NONE,		  /* atomic to other processes, nothing promised across a crash */
 };
 
 enum ldr_condition_kind {

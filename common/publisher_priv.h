@@ -33,4 +33,9 @@ enum ldr_status ldr_root_open_parent(const struct ldr_root *root, const char *pa
 enum ldr_status ldr_root_open_folder(const struct ldr_root *root, const char *folder, bool make,
 				     enum ldr_sync sync, int *out_fd, struct ldr_error *err);
 
+/* A root of its own on a single name inside root, made with mode where it is missing; a symlink in its
+ * place is LDR_ELINK. */
+enum ldr_status ldr_root_open_inside(const struct ldr_root *root, const char *name, mode_t mode,
+				     struct ldr_root **out_root, struct ldr_error *err);
+
 #endif

@@ -46,7 +46,8 @@ enum ldr_seam_call {
 		LDR_SEAM_CALL_COUNT
 };
 
-/* Publication: begun (checked, folder open, nothing made) ... returned. Batch: the rest. RENAMING is
+/* BATCH_REMOVED to BATCH_MODE are in the order of enum ldr_batch_kind.
+ * Publication: begun (checked, folder open, nothing made) ... returned. Batch: the rest. RENAMING is
  * told before its call, since a crash inside a rename may show either side. */
 #define LDR_SEAM_STEPS(X)                   \
 	X(BEGUN, "begun")                   \
@@ -104,12 +105,14 @@ void ldr_seam_tell(enum ldr_seam_step step);
 #define LDR_SEAM_FAILS(name) ldr_seam_fails(LDR_SEAM_##name)
 #define LDR_SEAM_CAP(length) ldr_seam_cap(length)
 #define LDR_STEP(name) ldr_seam_tell(LDR_STEP_##name)
+#define LDR_STEP_PLUS(name, more) ldr_seam_tell(LDR_STEP_##name + (unsigned)(more))
 
 #else
 
 #define LDR_SEAM_FAILS(name) false
 #define LDR_SEAM_CAP(length) (length)
 #define LDR_STEP(name) ((void)0)
+#define LDR_STEP_PLUS(name, more) ((void)(more))
 
 #endif
 

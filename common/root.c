@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,12 +20,25 @@
 
 #define FOLDER_FLAGS (O_RDONLY | O_DIRECTORY)
 
+/* Takes the descriptor over. The path is "path" or "path/name". */
+static enum ldr_status make_root(int *fd, const char *path, const char *name,
+				 struct ldr_root **out_root, struct ldr_error *err)
+{
+	size_t bytes = strlen(path) + 1 + strlen(name) + 1;
+	struct ldr_root *root = LDR_SEAM_FAILS(ALLOC) ? NULL : malloc(sizeof(*root) + bytes);
+
+	if (!root)
+		return ldr_fail(err, LDR_ENOMEM, "folder %s: out of memory", path);
+	root->fd = ldr_steal_fd(fd);
+	snprintf(root->path, bytes, "%s%s%s", path, *name ? "/" : "", name);
+	*out_root = root;
+	return LDR_OK;
+}
+
 enum ldr_status ldr_root_open(const char *path, bool make, struct ldr_root **out_root,
 			      struct ldr_error *err)
 {
-	size_t length = strlen(path);
 	LDR_AUTO_FD int fd = -1;
-	struct ldr_root *root;
 	int code = ldr_os_open_folder(path, &fd);
 
 	if (code == ENOENT && make) {
@@ -34,13 +48,23 @@ enum ldr_status ldr_root_open(const char *path, bool make, struct ldr_root **out
 	}
 	if (code)
 		return ldr_fail_errno(err, code, "folder %s: open", path);
-	root = LDR_SEAM_FAILS(ALLOC) ? NULL : malloc(sizeof(*root) + length + 1);
-	if (!root)
-		return ldr_fail(err, LDR_ENOMEM, "folder %s: out of memory", path);
-	root->fd = ldr_steal_fd(&fd);
-	memcpy(root->path, path, length + 1);
-	*out_root = root;
-	return LDR_OK;
+	return make_root(&fd, path, "", out_root, err);
+}
+
+enum ldr_status ldr_root_open_inside(const struct ldr_root *root, const char *name, mode_t mode,
+				     struct ldr_root **out_root, struct ldr_error *err)
+{
+	LDR_AUTO_FD int fd = -1;
+	int code = ldr_os_open_beneath(root->fd, name, FOLDER_FLAGS, 0, &fd);
+
+	if (code == ENOENT) {
+		code = ldr_os_mkdir_at(root->fd, name, mode);
+		if (!code || code == EEXIST)
+			code = ldr_os_open_beneath(root->fd, name, FOLDER_FLAGS, 0, &fd);
+	}
+	if (code)
+		return ldr_fail_errno(err, code, "folder %s/%s: open", root->path, name);
+	return make_root(&fd, root->path, name, out_root, err);
 }
 
 void ldr_root_close(struct ldr_root *root)
