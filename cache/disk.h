@@ -43,10 +43,10 @@
 struct ldr_disk_cache;
 
 struct ldr_disk_options {
-	uint64_t quota_bytes;	       /* 0: 10 GiB */
+	uint64_t quota_bytes;          /* 0: 10 GiB */
 	uint64_t free_floor_bytes;     /* 0: 256 MiB */
-	uint64_t seal_bytes;	       /* 0: 8 MiB */
-	bool read_only;		       /* never write, not even FORMAT */
+	uint64_t seal_bytes;           /* 0: 8 MiB */
+	bool read_only;                /* never write, not even FORMAT */
 	const struct ldr_clock *clock; /* NULL: the system's */
 };
 
@@ -60,8 +60,8 @@ struct ldr_disk_stat {
 	uint64_t puts_dropped; /* no room, read-only, failing disk */
 	uint64_t bad_blocks;   /* dropped because their bytes were wrong */
 	uint64_t evicted_packs;
-	uint64_t swept;	   /* temporaries of dead processes removed */
-	bool writable;	   /* puts are being kept */
+	uint64_t swept;    /* temporaries of dead processes removed */
+	bool writable;     /* puts are being kept */
 	char trouble[256]; /* why not, "" when writable */
 };
 

@@ -18,16 +18,16 @@
 #define BIN_LOOK 16
 
 struct row {
-	uint32_t pages;		 /* of the run that begins here */
-	uint32_t first : 31;	 /* of the run that ends here */
-	uint32_t used : 1;	 /* of the run that begins here */
+	uint32_t pages;          /* of the run that begins here */
+	uint32_t first : 31;     /* of the run that ends here */
+	uint32_t used : 1;       /* of the run that begins here */
 	uint32_t next, previous; /* in its bin, of a free run that begins here */
 };
 
 _Static_assert(sizeof(struct row) == LDR_SLAB_OVERHEAD_BYTES, "the overhead is told to callers");
 
 struct ldr_slab {
-	uint8_t *arena;	  /* owns */
+	uint8_t *arena;   /* owns */
 	struct row *rows; /* owns */
 	uint32_t pages;
 	uint32_t used_pages;

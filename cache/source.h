@@ -41,7 +41,7 @@ struct ldr_source_stat {
 	uint64_t from_disk;
 	uint64_t from_upstream;
 	uint64_t upstream_bytes; /* stored */
-	uint64_t shared;	 /* waited for a block that somebody else had asked for */
+	uint64_t shared;         /* waited for a block that somebody else had asked for */
 };
 
 /* Borrows memory and disk (either may be NULL) until freed. */

@@ -33,13 +33,13 @@ struct ldr_fetch;
 /* Zero means the default in brackets. */
 struct ldr_fetch_options {
 	struct ldr_transport *transport; /* borrowed until free */
-	const char *const *hosts;	 /* base URLs, the preferred first; copied */
+	const char *const *hosts;        /* base URLs, the preferred first; copied */
 	size_t host_count;
 	unsigned ranges_at_once; /* (6) */
-	uint32_t range_bytes;	 /* longest range (2 MiB) */
-	uint32_t gap_bytes;	 /* largest gap that is read over (32 KiB) */
-	unsigned workers;	 /* threads that call arrived (processors) */
-	unsigned attempts;	 /* for a range, over all hosts (5) */
+	uint32_t range_bytes;    /* longest range (2 MiB) */
+	uint32_t gap_bytes;      /* largest gap that is read over (32 KiB) */
+	unsigned workers;        /* threads that call arrived (processors) */
+	unsigned attempts;       /* for a range, over all hosts (5) */
 };
 
 struct ldr_fetch_stat {

@@ -30,7 +30,7 @@ struct ldr_location {
 	char *path;
 	char *base;
 	char channel[LDR_CHANNEL_MAX_CHARS + 1]; /* "" for a STORE or a pack */
-	uint64_t sequence;			 /* 0: the channel's current release */
+	uint64_t sequence;                       /* 0: the channel's current release */
 };
 
 /* LDR_EUSAGE with what is wrong and an example of what is right. */

@@ -26,8 +26,8 @@ struct ldr_transport;
 
 /* Zero means the default in brackets; strings are copied. */
 struct ldr_transport_options {
-	const char *ca_file;	       /* PEM bundle (the system's) */
-	const char *token;	       /* sent as "Authorization: Bearer" (none) */
+	const char *ca_file;           /* PEM bundle (the system's) */
+	const char *token;             /* sent as "Authorization: Bearer" (none) */
 	unsigned connections_per_host; /* (8) */
 	uint64_t connect_timeout_ms;   /* (10,000) */
 	uint64_t stall_timeout_ms;     /* no byte for so long ends a request (20,000) */
@@ -42,15 +42,15 @@ enum ldr_method {
 
 /* What is known when the header has come. */
 struct ldr_response {
-	int status;	/* HTTP status; 200, 206 or 404 for file:// */
+	int status;     /* HTTP status; 200, 206 or 404 for file:// */
 	bool has_range; /* a valid Content-Range: bytes first-last/total */
 	uint64_t range_first;
 	uint64_t range_last;
-	uint64_t range_total;	 /* UINT64_MAX when "*" */
+	uint64_t range_total;    /* UINT64_MAX when "*" */
 	uint64_t content_length; /* UINT64_MAX when not said */
 	uint64_t retry_after_ms; /* 0 when not said */
-	char etag[128];		 /* with its quotes, "" when none */
-	char url[512];		 /* the effective URL, cut, for messages */
+	char etag[128];          /* with its quotes, "" when none */
+	char url[512];           /* the effective URL, cut, for messages */
 };
 
 /* How a request goes. Borrows the strings and the body until done. */
@@ -59,8 +59,8 @@ struct ldr_request {
 	const char *url;
 	bool has_range;
 	uint64_t range_first;
-	uint64_t range_last;	   /* inclusive, as in HTTP */
-	const char *if_match;	   /* an ETag with its quotes, or "*", or NULL */
+	uint64_t range_last;       /* inclusive, as in HTTP */
+	const char *if_match;      /* an ETag with its quotes, or "*", or NULL */
 	const char *if_none_match; /* the same */
 	/* PUT: from memory, or body_length bytes of a descriptor from body_offset on. */
 	const void *body;
@@ -116,8 +116,8 @@ LDR_API enum ldr_status ldr_response_status(const struct ldr_response *response,
 struct ldr_transport_stat {
 	uint64_t requests;
 	uint64_t received_bytes; /* bodies */
-	uint64_t sent_bytes;	 /* bodies */
-	uint64_t connections;	 /* opened */
+	uint64_t sent_bytes;     /* bodies */
+	uint64_t connections;    /* opened */
 };
 LDR_API void ldr_transport_stat(struct ldr_transport *transport, struct ldr_transport_stat *out);
 

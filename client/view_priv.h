@@ -27,7 +27,7 @@ struct ldr_view {
 	uint8_t *tree_bytes;
 	size_t tree_length;
 	struct ldr_tree *tree;
-	uint8_t *map;	    /* map_bytes long, filled page by page */
+	uint8_t *map;       /* map_bytes long, filled page by page */
 	bool *map_loaded;   /* one for each block of the map */
 	uint64_t *map_ends; /* where each block of the map ends */
 };

@@ -73,14 +73,14 @@ enum ldr_batch_kind {
 	LDR_BATCH_FILE, /* temporary `source` gets this path; replaces what is there, but of folders
 			      only an empty one (else LDR_ENOTEMPTY) */
 	LDR_BATCH_SYMLINK, /* symlink to `source`; replaces in the same way, atomically */
-	LDR_BATCH_MODE,	   /* only the mode of an existing file or folder */
+	LDR_BATCH_MODE,    /* only the mode of an existing file or folder */
 };
 
 struct ldr_batch_step {
 	enum ldr_batch_kind kind;
 	const char *path;   /* below the target; borrowed for the call */
 	const char *source; /* temporary's name, or link target */
-	mode_t mode;	    /* nine bits */
+	mode_t mode;        /* nine bits */
 };
 
 struct ldr_batch_plan {

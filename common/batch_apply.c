@@ -281,7 +281,7 @@ static enum ldr_status fail_step(const struct applier *applier, const struct ldr
 {
 	static const char *const verbs[] = {
 		"remove", "remove the folder", "make the folder", "put in place",
-		"link",	  "set the mode",
+		"link",   "set the mode",
 	};
 	const char *target = ldr_root_path(applier->batch->target);
 

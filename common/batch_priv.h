@@ -13,7 +13,7 @@ struct ldr_batch {
 	struct ldr_root *temporaries;  /* TARGET/.larder/tmp */
 	int lock_fd;
 	enum ldr_sync sync;
-	mode_t mask;	  /* permission bits that new files and folders lose (umask, default ACL) */
+	mode_t mask;      /* permission bits that new files and folders lose (umask, default ACL) */
 	mode_t made_mode; /* what temporaries are made with */
 };
 

@@ -20,7 +20,7 @@
 #define LDR_KID_CHARS 43
 #define LDR_KEY_PEM_MAX_BYTES 1024
 
-struct ldr_key;	       /* private, with its public half */
+struct ldr_key; /* private, with its public half */
 struct ldr_public_key;
 
 LDR_API enum ldr_status ldr_key_generate(struct ldr_key **out_key, struct ldr_error *err);
@@ -38,8 +38,7 @@ LDR_API enum ldr_status ldr_key_to_pem(const struct ldr_key *key, char pem[LDR_K
 LDR_API enum ldr_status ldr_key_public(const struct ldr_key *key,
 				       struct ldr_public_key **out_public, struct ldr_error *err);
 LDR_API enum ldr_status ldr_key_sign(struct ldr_key *key, const void *bytes, size_t length,
-				     uint8_t signature[LDR_SIGNATURE_BYTES],
-				     struct ldr_error *err);
+				     uint8_t signature[LDR_SIGNATURE_BYTES], struct ldr_error *err);
 
 LDR_API enum ldr_status ldr_public_key_parse(const char *pem, size_t length, const char *name,
 					     struct ldr_public_key **out_key,

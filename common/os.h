@@ -62,7 +62,7 @@ void ldr_os_unmap(const void *bytes, size_t length);
 
 /* ---- durability ---- */
 
-int ldr_os_sync(int fd);	/* fsync of a file or folder */
+int ldr_os_sync(int fd);        /* fsync of a file or folder */
 int ldr_os_sync_system(int fd); /* syncfs: also gives write-back errors since fd was opened */
 
 /* ---- attributes ---- */
@@ -93,7 +93,7 @@ int ldr_os_make_folders(const char *path);
 
 /* ---- locks (advisory, belong to the open file description, never waiting: EAGAIN) ---- */
 
-int ldr_os_lock(int fd);	/* exclusive, of a file open for writing */
+int ldr_os_lock(int fd);        /* exclusive, of a file open for writing */
 int ldr_os_lock_shared(int fd); /* of a file open for reading */
 int ldr_os_lock_folder(int fd); /* exclusive, of a folder */
 

@@ -17,7 +17,7 @@ enum byte_class { PLAIN, SLASH, HIGH, CONTROL, FORBIDDEN };
 
 static const unsigned char byte_classes[256] = {
 	[0x00 ... 0x1f] = CONTROL, ['/'] = SLASH,    ['\\'] = FORBIDDEN,
-	[':'] = FORBIDDEN,	   [0x7f] = CONTROL, [0x80 ... 0xff] = HIGH,
+	[':'] = FORBIDDEN,         [0x7f] = CONTROL, [0x80 ... 0xff] = HIGH,
 };
 
 const char *ldr_path_quote(const char *text, size_t length, char out[LDR_QUOTE_BYTES])

@@ -41,13 +41,13 @@ struct ldr_root;
 /* The zero value, which zeroed or missing options give, is the safe one. */
 enum ldr_sync {
 	LDR_SYNC_FILE_AND_FOLDER, /* as below, and the new name before success is reported */
-	LDR_SYNC_FILE,		  /* the file's bytes are on the disk before the rename */
-	LDR_SYNC_NONE,		  /* atomic to other processes, nothing promised across a crash */
+	LDR_SYNC_FILE,            /* the file's bytes are on the disk before the rename */
+	LDR_SYNC_NONE,            /* atomic to other processes, nothing promised across a crash */
 };
 
 enum ldr_condition_kind {
-	LDR_IF_ANY,	 /* replace whatever regular file is there */
-	LDR_IF_MISSING,	 /* only if there is nothing: RENAME_NOREPLACE, no lock */
+	LDR_IF_ANY,      /* replace whatever regular file is there */
+	LDR_IF_MISSING,  /* only if there is nothing: RENAME_NOREPLACE, no lock */
 	LDR_IF_MATCHING, /* only if the stamp still matches; takes the folder lock */
 };
 
@@ -67,9 +67,9 @@ struct ldr_publish_options {
 	enum ldr_sync sync;
 	enum ldr_condition_kind condition;
 	struct ldr_stamp stamp; /* for LDR_IF_MATCHING */
-	uint64_t max_bytes;	/* 0 means 32 MiB for buffers, no limit for streams */
-	mode_t mode;		/* of the published file; 0 means 0644 */
-	bool make_parents;	/* create missing folders (0755), synced by policy */
+	uint64_t max_bytes;     /* 0 means 32 MiB for buffers, no limit for streams */
+	mode_t mode;            /* of the published file; 0 means 0644 */
+	bool make_parents;      /* create missing folders (0755), synced by policy */
 };
 
 /* Five separate results, valid after success and after failure. */

@@ -79,9 +79,9 @@ struct ldr_build_options {
 	enum ldr_build_kind kind;
 	struct ldr_codec_choice codec; /* (none) */
 	struct ldr_chunk_sizes chunks; /* (LDR_CHUNK_SIZES_DEFAULT) */
-	unsigned workers;	       /* (processors) */
+	unsigned workers;              /* (processors) */
 	uint64_t pack_target_bytes;    /* a release's packs end before they pass it (one pack) */
-	uint32_t align;		       /* of blocks stored raw (none) */
+	uint32_t align;                /* of blocks stored raw (none) */
 	uint32_t first_pack_number;    /* of a release's new packs: place.pack = this + ordinal */
 	/* Files whose blocks come first in the payload, in this order; the tree is not affected.
 	 * LDR_ENOTFOUND: unknown, LDR_EISDIR or LDR_ELINK: not a file, LDR_EEXISTS: named twice. */
@@ -100,13 +100,13 @@ struct ldr_build_options {
 
 struct ldr_build_stats {
 	uint64_t files;
-	uint64_t bytes;				/* of all files */
-	uint64_t blocks;			/* references in the tree */
-	uint64_t known_blocks;			/* references to known blocks */
-	uint64_t new_blocks;			/* stored now, with those of tree, map and top */
-	uint64_t new_plain_bytes;		/* of the new blocks */
-	uint64_t new_stored_bytes;		/* of the new blocks, without headers and indexes */
-	uint64_t files_read_again;		/* changed while the build ran */
+	uint64_t bytes;                         /* of all files */
+	uint64_t blocks;                        /* references in the tree */
+	uint64_t known_blocks;                  /* references to known blocks */
+	uint64_t new_blocks;                    /* stored now, with those of tree, map and top */
+	uint64_t new_plain_bytes;               /* of the new blocks */
+	uint64_t new_stored_bytes;              /* of the new blocks, without headers and indexes */
+	uint64_t files_read_again;              /* changed while the build ran */
 	uint64_t codec_blocks[LDR_CODEC_COUNT]; /* of the new blocks */
 	uint64_t codec_plain_bytes[LDR_CODEC_COUNT];
 	uint64_t codec_stored_bytes[LDR_CODEC_COUNT];
@@ -126,7 +126,7 @@ struct ldr_build {
 	struct ldr_place *places;     /* of each reference, in tree order: totals.blocks of them */
 	struct ldr_built_pack *packs; /* new ones, by ordinal */
 	uint32_t pack_count;
-	uint64_t map_bytes;	     /* releases: 14 times totals.blocks */
+	uint64_t map_bytes;          /* releases: 14 times totals.blocks */
 	struct ldr_placed_block top; /* releases */
 	struct ldr_build_stats stats;
 };

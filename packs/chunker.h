@@ -26,8 +26,7 @@ struct ldr_chunk_sizes {
 };
 
 /* 16 KiB, 64 KiB, 256 KiB. */
-#define LDR_CHUNK_SIZES_DEFAULT \
-	((struct ldr_chunk_sizes){16 * 1024, 64 * 1024, 256 * 1024})
+#define LDR_CHUNK_SIZES_DEFAULT ((struct ldr_chunk_sizes){16 * 1024, 64 * 1024, 256 * 1024})
 
 /* LDR_EINVAL with the rule that is broken: min <= normal <= max <= 256 KiB, normal a power of two. */
 enum ldr_status ldr_chunk_sizes_check(const struct ldr_chunk_sizes *sizes, struct ldr_error *err);

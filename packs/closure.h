@@ -35,7 +35,6 @@ struct ldr_closure_report {
  * text, and with a report (may be NULL) up to 20 faults and their count. */
 LDR_API enum ldr_status ldr_closure_check(const struct ldr_release *release,
 					  const struct ldr_closure_packs *packs,
-					  struct ldr_closure_report *report,
-					  struct ldr_error *err);
+					  struct ldr_closure_report *report, struct ldr_error *err);
 
 #endif

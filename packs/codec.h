@@ -28,7 +28,7 @@ void ldr_coder_cleanup(struct ldr_coder **coder);
 
 enum ldr_codec_policy {
 	LDR_POLICY_NONE,
-	LDR_POLICY_LZ4,	 /* lz4 where it saves at least 6 %, else none */
+	LDR_POLICY_LZ4,  /* lz4 where it saves at least 6 %, else none */
 	LDR_POLICY_ZSTD, /* zstd where it saves at least 6 %, else none */
 	LDR_POLICY_AUTO, /* zstd where it saves at least 5 % of the plain bytes over lz4, else as LZ4 */
 };

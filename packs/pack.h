@@ -34,15 +34,15 @@
 #define LDR_PACK_ALIGN_MAX 65536u
 
 /* Header flags; 0 in version 1 packs that are published. Both are for local archives only. */
-#define LDR_PACK_FLAG_XOR 1u	  /* obfuscation, protects nothing */
+#define LDR_PACK_FLAG_XOR 1u       /* obfuscation, protects nothing */
 #define LDR_PACK_FLAG_ENCRYPTED 2u /* AES-256-GCM per block */
 
 enum ldr_section {
-	LDR_SECTION_HEADER = 1,	  /* row only: position 0, length 64 */
-	LDR_SECTION_ENTRIES = 2,  /* 48 bytes each, sorted by id, no id twice */
+	LDR_SECTION_HEADER = 1,    /* row only: position 0, length 64 */
+	LDR_SECTION_ENTRIES = 2,   /* 48 bytes each, sorted by id, no id twice */
 	LDR_SECTION_CHECKSUMS = 3, /* XXH3-64 of each stored block, in the order of the entries */
-	LDR_SECTION_TREE = 4,	  /* docs/formats/tree.md */
-	LDR_SECTION_RECORD = 5,	  /* docs/formats/release.md */
+	LDR_SECTION_TREE = 4,      /* docs/formats/tree.md */
+	LDR_SECTION_RECORD = 5,    /* docs/formats/release.md */
 	/* 6 and 7 are kept for delta packs: tree patch and delta entries. */
 };
 

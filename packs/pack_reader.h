@@ -29,8 +29,8 @@
 struct ldr_pack;
 
 enum ldr_pack_mode {
-	LDR_PACK_MAP = 1u,	  /* map the file; stored bytes can be borrowed */
-	LDR_PACK_DIGEST = 2u,	  /* check the sections' SHA-256 too and so prove the pack id */
+	LDR_PACK_MAP = 1u,    /* map the file; stored bytes can be borrowed */
+	LDR_PACK_DIGEST = 2u, /* check the sections' SHA-256 too and so prove the pack id */
 };
 
 /* Zero means the default in brackets. */
@@ -38,7 +38,7 @@ struct ldr_pack_options {
 	unsigned mode;
 	uint64_t max_pack_bytes;  /* (1 TiB) */
 	uint64_t max_index_bytes; /* sections and table (1 GiB) */
-	uint32_t max_entries;	  /* (16 Mi) */
+	uint32_t max_entries;     /* (16 Mi) */
 	/* Where the pack begins and how long it is inside a larger file; length 0: to the end. */
 	uint64_t base;
 	uint64_t length;

@@ -22,9 +22,9 @@
 struct ldr_pack_writer;
 
 struct ldr_pack_writer_options {
-	uint32_t align;	      /* of stored-raw blocks; 0 or 1: none; a power of two up to 64 KiB */
-	uint32_t flags;	      /* of the header */
-	const uint8_t *salt;  /* 16 bytes or NULL */
+	uint32_t align;      /* of stored-raw blocks; 0 or 1: none; a power of two up to 64 KiB */
+	uint32_t flags;      /* of the header */
+	const uint8_t *salt; /* 16 bytes or NULL */
 };
 
 /* Borrows the stream until the writer is freed. options may be NULL. */
@@ -47,8 +47,7 @@ uint32_t ldr_pack_writer_count(const struct ldr_pack_writer *writer);
 uint64_t ldr_pack_writer_bytes(const struct ldr_pack_writer *writer);
 /* Adds a section (tree, record), borrowed until seal. Each kind once. */
 enum ldr_status ldr_pack_writer_section(struct ldr_pack_writer *writer, enum ldr_section kind,
-					const void *bytes, uint64_t length,
-					struct ldr_error *err);
+					const void *bytes, uint64_t length, struct ldr_error *err);
 /* Writes index and trailer. Nothing may be appended afterwards. */
 enum ldr_status ldr_pack_writer_seal(struct ldr_pack_writer *writer, struct ldr_id *out_id,
 				     uint64_t *out_size, struct ldr_error *err);

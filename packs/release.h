@@ -38,21 +38,21 @@ struct ldr_release_pack {
 struct ldr_release {
 	uint8_t store[LDR_STORE_ID_BYTES]; /* random, made at the store's first publication */
 	char channel[LDR_CHANNEL_MAX_CHARS + 1];
-	uint64_t sequence;	/* from 1 */
-	int64_t created_s;	/* seconds since 1970 */
-	int64_t expires_s;	/* 0: never. Matters only when following over the network */
+	uint64_t sequence; /* from 1 */
+	int64_t created_s; /* seconds since 1970 */
+	int64_t expires_s; /* 0: never. Matters only when following over the network */
 	struct ldr_tree_totals totals;
 	uint64_t tree_bytes;
 	uint64_t map_bytes;
 	struct ldr_placed_block top;
 	struct ldr_release_pack *packs; /* rising by number */
 	uint32_t pack_count;
-	uint64_t previous_sequence;	/* 0: the channel's first release */
-	struct ldr_id previous_digest;	/* of the previous record's bytes */
-	struct ldr_id tree_digest;	/* SHA-256 of the tree's bytes: names the content */
+	uint64_t previous_sequence;    /* 0: the channel's first release */
+	struct ldr_id previous_digest; /* of the previous record's bytes */
+	struct ldr_id tree_digest;     /* SHA-256 of the tree's bytes: names the content */
 	char note[LDR_NOTE_MAX_BYTES + 1];
 	/* Set by verify and sign, not part of the payload: */
-	struct ldr_id digest;		/* SHA-256 of the record's bytes (the JWS) */
+	struct ldr_id digest; /* SHA-256 of the record's bytes (the JWS) */
 	char kid[LDR_KID_CHARS + 1];
 };
 
@@ -65,8 +65,7 @@ LDR_API bool ldr_channel_name_ok(const char *name);
 /* Signs and gives the JWS, NUL-terminated (owns: free()); sets release->digest and kid.
  * LDR_EINVAL when a field breaks its rule. */
 LDR_API enum ldr_status ldr_release_sign(struct ldr_release *release, struct ldr_key *key,
-					 char **out_jws, size_t *out_length,
-					 struct ldr_error *err);
+					 char **out_jws, size_t *out_length, struct ldr_error *err);
 
 /* The kid of a JWS whose header is exactly right, without trusting anything else of it. */
 LDR_API enum ldr_status ldr_release_kid(const char *jws, size_t length,

@@ -44,9 +44,9 @@ enum ldr_link_policy {
 };
 
 struct ldr_scan_options {
-	size_t size;		    /* sizeof(struct ldr_scan_options) */
+	size_t size;                /* sizeof(struct ldr_scan_options) */
 	enum ldr_link_policy links; /* for outward links only */
-	uint64_t max_entries;	    /* 0: 16 Mi; more is LDR_ELIMIT */
+	uint64_t max_entries;       /* 0: 16 Mi; more is LDR_ELIMIT */
 };
 
 struct ldr_scan_entry {
@@ -54,20 +54,20 @@ struct ldr_scan_entry {
 	const char *target; /* symlinks, else NULL */
 	struct ldr_stamp stamp;
 	uint32_t parent; /* the root is its own */
-	uint32_t end;	 /* one past the last entry below: the next sibling */
-	uint16_t mode;	 /* nine bits */
-	uint8_t kind;	 /* enum ldr_kind */
-	bool followed;	 /* an outward link that is copied: opened through the link */
-	bool outside;	 /* this folder is followed or lies below one that is */
+	uint32_t end;    /* one past the last entry below: the next sibling */
+	uint16_t mode;   /* nine bits */
+	uint8_t kind;    /* enum ldr_kind */
+	bool followed;   /* an outward link that is copied: opened through the link */
+	bool outside;    /* this folder is followed or lies below one that is */
 };
 
 struct ldr_scan_totals {
 	uint64_t files;
 	uint64_t folders; /* without the root */
 	uint64_t symlinks;
-	uint64_t bytes;		/* of all files, when they were scanned */
+	uint64_t bytes;         /* of all files, when they were scanned */
 	uint64_t dropped_links; /* left out by LDR_LINKS_DROP */
-	uint64_t copied_links;	/* followed by LDR_LINKS_COPY */
+	uint64_t copied_links;  /* followed by LDR_LINKS_COPY */
 };
 
 /* What is wrong with a folder. Caller's storage; count may be larger than the rows that are kept

@@ -45,25 +45,25 @@ struct ldr_tree_totals {
 	uint64_t files;
 	uint64_t folders; /* without the root */
 	uint64_t symlinks;
-	uint64_t bytes;	 /* of all files */
+	uint64_t bytes;  /* of all files */
 	uint64_t blocks; /* references, in tree order, repeated ones counted again */
 };
 
 /* Zero means the default in brackets. A limit that is passed gives LDR_ELIMIT naming both values. */
 struct ldr_tree_limits {
-	uint64_t max_tree_bytes; /* (1 GiB) */
-	uint64_t max_nodes;	 /* (16 Mi) */
-	uint64_t max_blocks;	 /* (64 Mi) */
-	uint64_t max_file_bytes; /* (256 GiB) */
+	uint64_t max_tree_bytes;  /* (1 GiB) */
+	uint64_t max_nodes;       /* (16 Mi) */
+	uint64_t max_blocks;      /* (64 Mi) */
+	uint64_t max_file_bytes;  /* (256 GiB) */
 	uint64_t max_total_bytes; /* (512 GiB) */
 };
 
 struct ldr_tree_node {
 	enum ldr_kind kind;
-	uint32_t mode;	   /* nine bits */
-	uint32_t parent;   /* node; the root is its own */
-	uint32_t end;	   /* one past the last node below: the next sibling */
-	const char *name;  /* borrowed, not NUL-terminated */
+	uint32_t mode;    /* nine bits */
+	uint32_t parent;  /* node; the root is its own */
+	uint32_t end;     /* one past the last node below: the next sibling */
+	const char *name; /* borrowed, not NUL-terminated */
 	uint32_t name_bytes;
 	const char *target; /* symlinks; borrowed, not NUL-terminated */
 	uint32_t target_bytes;

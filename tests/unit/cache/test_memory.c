@@ -63,7 +63,7 @@ Test(memory, capacities_bound_what_is_kept)
 	static const struct {
 		size_t capacity;
 		bool keeps_small, keeps_long;
-	} rows[] = {{0, false, false},	   {1, false, false},	  {4096, false, false},
+	} rows[] = {{0, false, false},     {1, false, false},     {4096, false, false},
 		    {5000, true, false},   {200000, true, false}, {300000, true, true},
 		    {1 << 20, true, true}, {9 << 20, true, true}, {130 << 20, true, true}};
 

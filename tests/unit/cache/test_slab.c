@@ -54,8 +54,8 @@ Test(slab, lengths_and_bounds)
 	static const struct {
 		size_t length;
 		uint32_t pages;
-	} rows[] = {{1, 1},	  {4095, 1},	{4096, 1},
-		    {4097, 2},	  {65536, 16},	{65537, 17},
+	} rows[] = {{1, 1},       {4095, 1},    {4096, 1},
+		    {4097, 2},    {65536, 16},  {65537, 17},
 		    {262143, 64}, {262144, 64}, {PAGES * 4096u, PAGES}};
 	struct ldr_slab *slab = NULL;
 	struct ldr_error err = {0};

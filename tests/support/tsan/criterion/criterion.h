@@ -40,12 +40,12 @@ void shim_check(bool holds, bool fatal, const char *file, int line, const char *
 		const char *format, ...) __attribute__((format(printf, 6, 7)));
 _Noreturn void shim_skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-#define SHIM_REGISTER(id, suite_, name_, run_, ...)                      \
-	static struct shim_test shim_test_##id = {                       \
+#define SHIM_REGISTER(id, suite_, name_, run_, ...)                    \
+	static struct shim_test shim_test_##id = {                     \
 		suite_, name_, run_, {.first = 0, __VA_ARGS__}, NULL}; \
-	__attribute__((constructor)) static void shim_add_##id(void)     \
-	{                                                                \
-		shim_add(&shim_test_##id);                               \
+	__attribute__((constructor)) static void shim_add_##id(void)   \
+	{                                                              \
+		shim_add(&shim_test_##id);                             \
 	}
 
 #define Test(suite_, name_, ...)                                                                   \
