@@ -29,6 +29,9 @@
 
 /* A folder by its path, through symlinks where there are any. */
 int ldr_os_open_folder(const char *path, int *out_fd);
+/* A file by its path for reading, through symlinks where there are any: for files that the user names.
+ * A pipe or device makes nobody wait; the caller looks at what it got. */
+int ldr_os_open_file(const char *path, int *out_fd);
 /* path beneath folder_fd (openat2; where the kernel has none, component by component). flags and mode
  * are those of open. */
 int ldr_os_open_beneath(int folder_fd, const char *path, int flags, mode_t mode, int *out_fd);

@@ -54,6 +54,13 @@ int ldr_os_open_folder(const char *path, int *out_fd)
 	return give_fd(UNINTERRUPTED(OPEN, open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)), out_fd);
 }
 
+int ldr_os_open_file(const char *path, int *out_fd)
+{
+	return give_fd(
+		UNINTERRUPTED(OPEN, open(path, O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC)),
+		out_fd);
+}
+
 int ldr_os_open_at(int folder_fd, const char *name, int flags, mode_t mode, int *out_fd)
 {
 	return give_fd(
