@@ -24,16 +24,21 @@ struct ldr_coder;
 struct ldr_coder *ldr_coder_new(void); /* NULL: out of memory */
 void ldr_coder_free(struct ldr_coder *coder);
 void ldr_coder_cleanup(struct ldr_coder **coder);
+/* LDR_STORED_MAX_BYTES for the caller's stored bytes, so that whoever reads blocks needs no buffer of its
+ * own; no function here touches it. Borrowed until free; NULL: out of memory. */
+uint8_t *ldr_coder_scratch(struct ldr_coder *coder);
 #define LDR_AUTO_CODER __attribute__((cleanup(ldr_coder_cleanup)))
 
 enum ldr_codec_policy {
 	LDR_POLICY_NONE,
 	LDR_POLICY_LZ4,  /* lz4 where it saves at least 6 %, else none */
 	LDR_POLICY_ZSTD, /* zstd where it saves at least 6 %, else none */
-	LDR_POLICY_AUTO, /* zstd where it saves at least 5 % of the plain bytes over lz4, else as LZ4 */
+	LDR_POLICY_AUTO, /* zstd where it saves at least 5 % of the plain bytes over what LZ4 gives (lz4
+			  * or none), else that */
 };
 
-/* Level 0 means the default (zstd 9, lz4 fast). lz4 levels above 2 use the high-compression coder. */
+/* Level 0 means the default (zstd 9, lz4 fast). lz4 levels above 2 use the high-compression coder. AUTO
+ * uses the level for zstd. Levels past the library's are its highest. */
 struct ldr_codec_choice {
 	enum ldr_codec_policy policy;
 	int level;
@@ -41,7 +46,8 @@ struct ldr_codec_choice {
 
 /* Encodes plain into stored (capacity at least plain_bytes) and gives the codec it chose and the
  * stored length; with LDR_CODEC_NONE the bytes are copied. A quick test keeps the slow coder away from
- * blocks that do not compress. Cannot fail on any input. */
+ * blocks that do not compress. Cannot fail on any input: where memory is out, the block is stored by
+ * a codec that needs none. */
 void ldr_encode(struct ldr_coder *coder, const struct ldr_codec_choice *choice, const void *plain,
 		uint32_t plain_bytes, void *stored, enum ldr_codec *out_codec,
 		uint32_t *out_stored_bytes);

@@ -3,7 +3,8 @@
  * normative text.
  *
  *   0        header     64 bytes   magic "LARDPACK", version, flags, align, salt
- *   64       blocks     stored blocks, each at a multiple of align, gaps zero and shorter than align
+ *   64       blocks     stored blocks; a raw one (codec none) at the next multiple of align, the others
+ *                       right behind the block before; gaps are zero
  *   ...      sections   bodies: entries, checksums, and optionally tree and record
  *   ...      table      "LARDINDX", count, one 64-byte row per section: kind, flags, position, length,
  *                       XXH3-64 and SHA-256 of its bytes; the first row is the header itself

@@ -2,13 +2,13 @@
  * Reading a pack: open, find, decode.
  *
  * A pack is checked before it costs anything: trailer, table and counts against the file's size before
- * any allocation; every section's checksum; entries strictly rising by id; extents inside the block
- * area, without overlap, gaps shorter than align; plain lengths 1 to 256 KiB; known version, flags and
- * codecs only. A stored block is checked (XXH3-64) whenever it is decoded, so mounting does not read
+ * any allocation; every section's checksum; entries strictly rising by id; every block exactly where
+ * the one before it, its codec and align put it; plain lengths 1 to 256 KiB; known version, flags,
+ * sections and codecs only. A stored block is checked (XXH3-64) whenever it is decoded, so mounting does not read
  * the payload.
  *
- * Statuses: LDR_ECORRUPT malformed; LDR_EUNSUPPORTED unknown version, flag or codec; LDR_ELIMIT a
- * limit of the options; LDR_ENOTFOUND and others from the system. Messages name pack, entry, offset.
+ * Statuses: LDR_ECORRUPT malformed; LDR_EUNSUPPORTED unknown version, flag, section or codec;
+ * LDR_ELIMIT a limit of the options; LDR_EISDIR, LDR_ENOTREG; LDR_ENOTFOUND and others from the system. Messages name pack, entry, offset.
  *
  * A pack that is truncated or changed underneath a mapping is the caller's choice: the default mode
  * reads by pread and can only fail; LDR_PACK_MAP is for packs that we publish and guard ourselves
@@ -80,14 +80,17 @@ LDR_API enum ldr_status ldr_pack_read_stored(const struct ldr_pack *pack,
 LDR_API const uint8_t *ldr_pack_peek_stored(const struct ldr_pack *pack,
 					    const struct ldr_pack_entry *entry);
 /* Reads, checks and decodes into plain (entry->plain_bytes). With hasher not NULL the plain bytes'
- * SHA-256 is compared with the id too. coder and hasher are the caller's, one thread each. */
+ * SHA-256 is compared with the id too. coder and hasher are the caller's, one thread each. On failure
+ * plain is zeroed: no unchecked byte stays in it. LDR_EINVAL: the entry is not one of this pack. */
 LDR_API enum ldr_status ldr_pack_read(const struct ldr_pack *pack,
 				      const struct ldr_pack_entry *entry, struct ldr_coder *coder,
 				      struct ldr_hasher *hasher, void *plain,
 				      struct ldr_error *err);
 
 /* Reads everything: section digests, gaps zero, every block decoded and digested. The first fault is
- * returned; with each_fault every block's fault is reported and the walk goes on. */
+ * returned; with each_fault every block's fault is reported (a fault of the gap before a block, too, which
+ * makes no bad block) and the walk goes on. The report is written whenever the blocks were walked, after
+ * faults too; out_report may be NULL. Each call has its own buffers; any thread. */
 struct ldr_pack_verify_report {
 	uint64_t blocks;
 	uint64_t bad_blocks;

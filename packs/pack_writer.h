@@ -2,8 +2,9 @@
  * Writing a pack: append stored blocks, add sections, seal.
  *
  * Same appends in the same order give the same bytes: no time, path or randomness enters a pack.
- * The writer refuses an id that it has already (LDR_EEXISTS is not an error for callers that ask
- * ldr_pack_writer_has first).
+ * The writer refuses an id that it has already (LDR_EEXISTS; callers ask ldr_pack_writer_has first)
+ * and whatever a reader would refuse (LDR_EINVAL). After a failed write to the stream every further
+ * call gives that failure's status.
  *
  * The bytes go to a stream of the publisher, which the caller began; sealing writes index and trailer
  * and gives the pack id, whereupon the caller commits the stream under the name that the id gives.
@@ -23,21 +24,25 @@ struct ldr_pack_writer;
 
 struct ldr_pack_writer_options {
 	uint32_t align;      /* of stored-raw blocks; 0 or 1: none; a power of two up to 64 KiB */
-	uint32_t flags;      /* of the header */
-	const uint8_t *salt; /* 16 bytes or NULL */
+	uint32_t flags;      /* of the header; this build knows none */
+	const uint8_t *salt; /* 16 bytes, NULL without flags */
 };
 
-/* Borrows the stream until the writer is freed. options may be NULL. */
+/* Borrows the stream, which must be empty, until the writer is freed. options may be NULL.
+ * LDR_EINVAL, LDR_EUNSUPPORTED (flags), LDR_ENOMEM, and what the stream gives. */
 enum ldr_status ldr_pack_writer_new(struct ldr_stream *stream,
 				    const struct ldr_pack_writer_options *options,
 				    struct ldr_pack_writer **out_writer, struct ldr_error *err);
 void ldr_pack_writer_free(struct ldr_pack_writer *writer); /* NULL is allowed */
+void ldr_pack_writer_cleanup(struct ldr_pack_writer **writer);
+#define LDR_AUTO_PACK_WRITER __attribute__((cleanup(ldr_pack_writer_cleanup)))
 
 bool ldr_pack_writer_has(const struct ldr_pack_writer *writer, const struct ldr_id *id);
-/* Where the entry of an appended block is (as ldr_pack_find, before sealing). */
+/* Where the entry of an appended block is (as ldr_pack_find, before and after sealing); out_entry may be
+ * NULL. */
 bool ldr_pack_writer_find(const struct ldr_pack_writer *writer, const struct ldr_id *id,
 			  struct ldr_pack_entry *out_entry);
-/* Appends one stored block; gives its offset in the pack. */
+/* Appends one stored block; gives its offset in the pack (out_offset may be NULL). */
 enum ldr_status ldr_pack_writer_append(struct ldr_pack_writer *writer,
 				       const struct ldr_block_ref *block, enum ldr_codec codec,
 				       const void *stored, uint32_t stored_bytes,
