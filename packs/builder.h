@@ -135,7 +135,7 @@ void ldr_build_dispose(struct ldr_build *build);
 #define LDR_AUTO_BUILD __attribute__((cleanup(ldr_build_dispose)))
 
 /* Builds from a scan, whose stamps, sizes and modes it corrects where files changed since. With sink
- * NULL nothing is written (a dry run): the figures are right, packs are none, and the places of new
+ * NULL nothing is written (a dry run): the figures are right, no pack is made, and the places of new
  * blocks mean nothing. *out_build is written on success only. */
 LDR_API enum ldr_status ldr_build_run(struct ldr_scan *scan,
 				      const struct ldr_build_options *options,
