@@ -309,6 +309,13 @@ ci: ## test, then sanitizers, longer fuzzing and clang-tidy (under 40 minutes)
 	BUILD=build/tsan MODE=tsan JOBS=$(JOBS) tests/run.sh unit $(if $(STRESS_SRCS),stress)
 	$(MAKE) fuzz FUZZ_SECONDS=30
 
+.PHONY: coverage
+coverage: ## lines that unit tests and scenarios reach, into build/cov
+	$(MAKE) MODE=cov tests-build
+	find build/cov -name '*.gcda' -delete
+	-BUILD=build/cov MODE=cov JOBS=$(JOBS) T='$(T)' tests/run.sh unit fuzz-replay scenario
+	python3 tests/coverage.py build/cov
+
 FUZZ_SECONDS ?= 60
 .PHONY: fuzz fuzz-run
 fuzz: ## every fuzz target for FUZZ_SECONDS= each
