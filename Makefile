@@ -14,7 +14,7 @@
 #   tests/unit/<module>/test_*.c            one Criterion program each
 #   tests/support/*.c                       helpers for every test program, tests/unit/<module>/*.c (not test_) too
 #   tests/fuzz/fuzz_*.c                     one fuzz target each; tests/fuzz/corpus/<name>/, tests/fuzz/crashes/<name>/
-#   tests/stress/*.c tests/recovery/*.c     one plain program each
+#   tests/golden/*.c tests/stress/*.c tests/recovery/*.c    one plain program each
 # A program that needs more libraries says so in a *.mk file beside it: LIBS_<path without .c> = -l…
 #
 # Test programs link a second build of everything with -DLDR_TEST_SEAMS=1; production objects have no seams.
@@ -117,6 +117,7 @@ SUPPORT_SRCS  := $(sort $(wildcard tests/support/*.c) $(filter-out $(UNIT_SRCS),
 FUZZ_SRCS     := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 STRESS_SRCS   := $(sort $(wildcard tests/stress/*.c))
 RECOVERY_SRCS := $(sort $(wildcard tests/recovery/*.c))
+GOLDEN_SRCS   := $(sort $(wildcard tests/golden/*.c))
 HEADERS       := $(sort $(wildcard $(addsuffix /*.h,$(LIB_DIRS) client/cli server bench bench/*_bench \
 	tests/support tests/unit/* tests/fuzz tests/stress tests/recovery)))
 
@@ -131,6 +132,8 @@ UNIT_BINS     := $(patsubst %.c,$(B)/%,$(UNIT_SRCS))
 REPLAY_BINS   := $(patsubst %.c,$(B)/%,$(FUZZ_SRCS))
 STRESS_BINS   := $(patsubst %.c,$(B)/%,$(STRESS_SRCS))
 RECOVERY_BINS := $(patsubst %.c,$(B)/%,$(RECOVERY_SRCS))
+GOLDEN_BINS   := $(patsubst %.c,$(B)/%,$(GOLDEN_SRCS))
+TEST_BINS     := $(UNIT_BINS) $(REPLAY_BINS) $(GOLDEN_BINS) $(STRESS_BINS) $(RECOVERY_BINS)
 FUZZ_BINS     := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(FUZZ_SRCS))
 
 -include $(sort $(wildcard bench/*.mk tests/recovery/*.mk tests/stress/*.mk tests/unit/*/*.mk))
@@ -156,7 +159,7 @@ all: lib programs ## the library and the programs
 lib: $(LIBRARIES) ## liblarder.a and liblarder.so
 programs: $(PROGRAMS)
 benches: $(BENCHES) ## the benchmark programs, into build/<mode>/bench
-tests-build: all $(SEAM_PROGRAMS) $(UNIT_BINS) $(REPLAY_BINS) $(STRESS_BINS) $(RECOVERY_BINS) ## all test programs, not run
+tests-build: all $(SEAM_PROGRAMS) $(TEST_BINS) ## all test programs, not run
 
 # Stamps change only when what they hold changes: the flags rebuild objects, the lists rebuild archives.
 FLAGS_TEXT := $(CC) | $(CPPFLAGS_ALL) | $(CFLAGS_ALL) | $(LDFLAGS_ALL) | $(LIBS) $(LIBS_HTTPD)
@@ -243,14 +246,17 @@ $(B)/tests/unit/%: $(B)/seam/tests/unit/%.o $(call seam,$(SHIM_SRCS)) $(TEST_ARC
 	@mkdir -p $(@D)
 	$(say) LINK $@
 	$(run)$(LINK) $^ $(call own_libs,$@) $(LIBS) $(LIBS_HTTPD) $(LIBS_TEST) -o $@
+define plain_program
+@mkdir -p $(@D)
+$(say) LINK $@
+$(run)$(LINK) $^ $(call own_libs,$@) $(LIBS) $(LIBS_HTTPD) -o $@
+endef
+$(B)/tests/golden/%: $(B)/seam/tests/golden/%.o $(TEST_ARCHIVES)
+	$(plain_program)
 $(B)/tests/stress/%: $(B)/seam/tests/stress/%.o $(TEST_ARCHIVES)
-	@mkdir -p $(@D)
-	$(say) LINK $@
-	$(run)$(LINK) $^ $(call own_libs,$@) $(LIBS) $(LIBS_HTTPD) -o $@
+	$(plain_program)
 $(B)/tests/recovery/%: $(B)/seam/tests/recovery/%.o $(TEST_ARCHIVES)
-	@mkdir -p $(@D)
-	$(say) LINK $@
-	$(run)$(LINK) $^ $(call own_libs,$@) $(LIBS) $(LIBS_HTTPD) -o $@
+	$(plain_program)
 # A fuzz target is built twice: with a main that replays files (any mode), and with libFuzzer (MODE=fuzz).
 $(B)/tests/fuzz/%: $(B)/obj/tests/fuzz/%.o $(B)/obj/tests/fuzz/replay.o $(B)/obj/libserver.a $(B)/liblarder.a
 	@mkdir -p $(@D)
@@ -276,7 +282,7 @@ scenario-quick: all $(SEAM_PROGRAMS) ## those scenarios marked "size: quick"
 	$(RUN) scenario-quick
 regress: all $(SEAM_PROGRAMS) ## one test for each fault that was found
 	$(RUN) regress
-golden: all ## fixed files against their digests
+golden: all $(GOLDEN_BINS) ## fixed files against their digests
 	$(RUN) golden
 fuzz-replay: $(REPLAY_BINS) ## corpus and kept crashes through every fuzz target
 	$(RUN) fuzz-replay
