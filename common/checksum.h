@@ -12,4 +12,7 @@
 
 uint64_t ldr_checksum(const void *bytes, size_t length);
 
+/* The same with a seed: for tables in memory, and chained where a path is hashed name by name. */
+uint64_t ldr_checksum_seeded(const void *bytes, size_t length, uint64_t seed);
+
 #endif
