@@ -63,7 +63,7 @@ struct ldr_tree_node {
 	uint32_t mode;    /* nine bits */
 	uint32_t parent;  /* node; the root is its own */
 	uint32_t end;     /* one past the last node below: the next sibling */
-	const char *name; /* borrowed, not NUL-terminated */
+	const char *name; /* borrowed, not NUL-terminated; the root's is empty */
 	uint32_t name_bytes;
 	const char *target; /* symlinks; borrowed, not NUL-terminated */
 	uint32_t target_bytes;
@@ -75,7 +75,8 @@ struct ldr_tree_node {
 struct ldr_tree;
 
 /* Copies what it keeps; limits may be NULL. name is for messages. With expected (the totals of the
- * signed record) any difference is LDR_ECORRUPT naming both values. */
+ * signed record) any difference is LDR_ECORRUPT naming both values. Every broken rule is LDR_ECORRUPT
+ * with the entry's place; another version or unknown flags are LDR_EUNSUPPORTED; LDR_ELIMIT, LDR_ENOMEM. */
 LDR_API enum ldr_status ldr_tree_parse(const void *bytes, size_t length, const char *name,
 				       const struct ldr_tree_limits *limits,
 				       const struct ldr_tree_totals *expected,
@@ -93,8 +94,9 @@ LDR_API const struct ldr_block_ref *ldr_tree_block(const struct ldr_tree *tree, 
 /* Looks a whole path up by hash ("" is the root), without following symlinks. False: not there. */
 LDR_API bool ldr_tree_find(const struct ldr_tree *tree, const char *path, size_t length,
 			   uint32_t *out_node);
-/* As above, but symlinks on the way and at the end are followed inside the tree (at most 40).
- * LDR_ENOTFOUND, LDR_ENOTDIR, LDR_ELINK. */
+/* As above, but symlinks on the way and at the end are followed inside the tree (at most 40 together;
+ * where each leads is known since parsing, so this costs one step a component). LDR_ENOTFOUND (also a
+ * symlink that dangles), LDR_ENOTDIR (also through a symlink), LDR_ELINK. */
 LDR_API enum ldr_status ldr_tree_resolve(const struct ldr_tree *tree, const char *path,
 					 uint32_t *out_node, struct ldr_error *err);
 /* The node's path, NUL-terminated, at most LDR_PATH_MAX_BYTES + 1; gives its length. */
