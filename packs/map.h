@@ -33,7 +33,8 @@ struct ldr_placed_block {
 	struct ldr_place place;
 };
 
-/* Appends one entry; the buffer's sticky failure is the caller's to check. */
+/* Appends one entry; the buffer's sticky failure is the caller's to check. A field that does not fit
+ * is the caller's mistake (asserted). */
 void ldr_map_put(struct ldr_buffer *map, const struct ldr_place *place);
 /* The entry of this ordinal out of the map's bytes (or of a page of them that begins with ordinal
  * first). LDR_ECORRUPT: outside, unknown flags, stored length 0 or over its limit; LDR_EUNSUPPORTED:
@@ -48,9 +49,13 @@ struct ldr_top {
 	uint32_t map_count;
 };
 
+#define LDR_TOP_HEADER_BYTES 24u
+#define LDR_TOP_ROWS_MAX ((LDR_BLOCK_MAX_BYTES - LDR_TOP_HEADER_BYTES) / LDR_TOP_ROW_BYTES)
+
 /* Appends the top block's bytes. LDR_ELIMIT: more rows than fit into one block. */
 enum ldr_status ldr_top_write(const struct ldr_top *top, struct ldr_buffer *out,
 			      struct ldr_error *err);
+/* LDR_ECORRUPT, LDR_EUNSUPPORTED (version, codec). On success the top must be disposed. */
 enum ldr_status ldr_top_parse(const void *bytes, size_t length, struct ldr_top *out_top,
 			      struct ldr_error *err);
 void ldr_top_dispose(struct ldr_top *top);
