@@ -63,7 +63,7 @@ void ldr_release_dispose(struct ldr_release *release);
 LDR_API bool ldr_channel_name_ok(const char *name);
 
 /* Signs and gives the JWS, NUL-terminated (owns: free()); sets release->digest and kid.
- * LDR_EINVAL when a field breaks its rule. */
+ * LDR_EINVAL when a field breaks its rule. Same fields, same key: same bytes. */
 LDR_API enum ldr_status ldr_release_sign(struct ldr_release *release, struct ldr_key *key,
 					 char **out_jws, size_t *out_length, struct ldr_error *err);
 
