@@ -12,7 +12,7 @@
 #   bench/*_bench.c                         one program each; bench/NAME_bench/*.c belong to that program,
 #                                           the other bench/*.c to all of them
 #   tests/unit/<module>/test_*.c            one Criterion program each
-#   tests/support/*.c                       helpers for every test program, tests/unit/<module>/*.c (not test_) too
+#   tests/support/*.c tests/faults/*.c      helpers for every test program, tests/unit/<module>/*.c (not test_) too
 #   tests/fuzz/fuzz_*.c                     one fuzz target each; tests/fuzz/corpus/<name>/, tests/fuzz/crashes/<name>/
 #   tests/golden/*.c tests/stress/*.c tests/recovery/*.c    one plain program each
 # A program that needs more libraries says so in a *.mk file beside it: LIBS_<path without .c> = -l…
@@ -113,13 +113,13 @@ BENCH_SHARED := $(filter-out $(BENCH_MAINS),$(sort $(wildcard bench/*.c)))
 BENCH_PARTS  := $(sort $(wildcard bench/*_bench/*.c))
 
 UNIT_SRCS     := $(sort $(wildcard tests/unit/*/test_*.c))
-SUPPORT_SRCS  := $(sort $(wildcard tests/support/*.c) $(filter-out $(UNIT_SRCS),$(wildcard tests/unit/*/*.c)))
+SUPPORT_SRCS  := $(sort $(wildcard tests/support/*.c tests/faults/*.c) $(filter-out $(UNIT_SRCS),$(wildcard tests/unit/*/*.c)))
 FUZZ_SRCS     := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 STRESS_SRCS   := $(sort $(wildcard tests/stress/*.c))
 RECOVERY_SRCS := $(sort $(wildcard tests/recovery/*.c))
 GOLDEN_SRCS   := $(sort $(wildcard tests/golden/*.c))
 HEADERS       := $(sort $(wildcard $(addsuffix /*.h,$(LIB_DIRS) client/cli server bench bench/*_bench \
-	tests/support tests/unit/* tests/fuzz tests/stress tests/recovery)))
+	tests/support tests/faults tests/unit/* tests/fuzz tests/stress tests/recovery)))
 
 obj  = $(patsubst %.c,$(B)/obj/%.o,$(1))
 seam = $(patsubst %.c,$(B)/seam/%.o,$(1))

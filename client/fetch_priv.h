@@ -154,8 +154,6 @@ void ldr_range_settle(struct ldr_fetch *fetch, struct range *range);
 void ldr_range_blame(struct range *range, const struct ldr_error *error);
 bool ldr_call_is_over(const struct call *call);
 void ldr_call_signal_if_over(struct call *call);
-/* The release's pack of this number, or NULL. */
-const struct ldr_release_pack *ldr_fetch_pack(const struct ldr_fetch *fetch, uint32_t number);
 /* Takes all that is planned or waits for this pack into the stream, by rising offset. */
 void ldr_stream_adopt(struct stream *stream);
 void ldr_stream_insert(struct stream *stream, struct range *range);

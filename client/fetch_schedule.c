@@ -186,24 +186,10 @@ void ldr_stream_adopt(struct stream *stream)
 	}
 }
 
-static int compare_number(const void *number, const void *pack)
-{
-	uint32_t a = *(const uint32_t *)number;
-	uint32_t b = ((const struct ldr_release_pack *)pack)->number;
-
-	return (a > b) - (a < b);
-}
-
-const struct ldr_release_pack *ldr_fetch_pack(const struct ldr_fetch *fetch, uint32_t number)
-{
-	return bsearch(&number, fetch->release->packs, fetch->release->pack_count,
-		       sizeof(*fetch->release->packs), compare_number);
-}
-
 static enum ldr_status name_pack(struct ldr_fetch *fetch, struct stream *stream,
 				 const struct ldr_planned_range *plan, struct ldr_error *err)
 {
-	const struct ldr_release_pack *pack = ldr_fetch_pack(fetch, plan->pack);
+	const struct ldr_release_pack *pack = ldr_release_pack(fetch->release, plan->pack);
 	char path[LDR_STORE_PATH_BYTES];
 
 	if (!pack)

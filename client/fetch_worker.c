@@ -64,7 +64,7 @@ static void name_source(struct ldr_fetch *fetch, const struct range *range, uint
 			struct ldr_error *error)
 {
 	const struct ldr_place *place = &want_of(range, i)->place;
-	const struct ldr_release_pack *pack = ldr_fetch_pack(fetch, place->pack);
+	const struct ldr_release_pack *pack = ldr_release_pack(fetch->release, place->pack);
 	LDR_AUTO_FREE char *url = NULL;
 	char path[LDR_STORE_PATH_BYTES] = "?";
 
