@@ -44,6 +44,8 @@ int ldr_os_open_read_at(int folder_fd, const char *name, int *out_fd);
 /* Through links, wherever they lead: only where a user asked for what lies behind his links. */
 int ldr_os_open_read_followed(int folder_fd, const char *path, int *out_fd);
 int ldr_os_open_folder_followed(int folder_fd, const char *path, int *out_fd);
+/* A second descriptor of the same open file, with a life of its own; both share one OFD lock. */
+int ldr_os_duplicate(int fd, int *out_fd);
 /* The descriptor is gone whatever comes back. */
 int ldr_os_close(int fd);
 
@@ -76,6 +78,8 @@ int ldr_os_stat_followed(int folder_fd, const char *path, struct stat *out_stat)
 int ldr_os_chmod(int fd, mode_t mode);
 /* A symlink is EOPNOTSUPP. */
 int ldr_os_chmod_at(int folder_fd, const char *name, mode_t mode);
+/* Sets the times of last use and change to now. A symlink is not followed. */
+int ldr_os_touch_at(int folder_fd, const char *name);
 /* Free bytes for this user on the file system of fd. */
 int ldr_os_free_bytes(int fd, uint64_t *out_bytes);
 

@@ -1,5 +1,6 @@
 /*
- * Calls to the operating system (Linux); see os.h. The only file of common that makes any.
+ * Calls to the operating system (Linux); see os.h. With os_arena.c, the only file of common that
+ * makes any.
  *
  * Each function is one system call, wrapped three times: the seam of test builds, the retry after
  * EINTR, and errno as the return value. UNINTERRUPTED is that wrapping.
@@ -159,6 +160,16 @@ int ldr_os_open_read_followed(int folder_fd, const char *path, int *out_fd)
 int ldr_os_open_folder_followed(int folder_fd, const char *path, int *out_fd)
 {
 	return open_followed(folder_fd, path, O_RDONLY | O_DIRECTORY, out_fd);
+}
+
+int ldr_os_duplicate(int fd, int *out_fd)
+{
+	int got = UNINTERRUPTED(OPEN, fcntl(fd, F_DUPFD_CLOEXEC, 0));
+
+	if (got < 0)
+		return errno;
+	*out_fd = got;
+	return 0;
 }
 
 int ldr_os_close(int fd)
@@ -335,6 +346,11 @@ int ldr_os_chmod_at(int folder_fd, const char *name, mode_t mode)
 	if (code != ENOSYS)
 		return code;
 	return OUTCOME(CHMOD, fchmodat(folder_fd, name, mode, AT_SYMLINK_NOFOLLOW));
+}
+
+int ldr_os_touch_at(int folder_fd, const char *name)
+{
+	return OUTCOME(CHMOD, utimensat(folder_fd, name, NULL, AT_SYMLINK_NOFOLLOW));
 }
 
 int ldr_os_free_bytes(int fd, uint64_t *out_bytes)
