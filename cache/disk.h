@@ -57,8 +57,9 @@ struct ldr_disk_stat {
 	uint64_t hits;
 	uint64_t misses;
 	uint64_t puts;
-	uint64_t puts_dropped; /* no room, read-only, failing disk */
-	uint64_t bad_blocks;   /* dropped because their bytes were wrong */
+	uint64_t puts_dropped;  /* no room, read-only, failing disk */
+	uint64_t bad_blocks;    /* dropped because their bytes were wrong */
+	uint64_t damaged_packs; /* removed because their index was wrong */
 	uint64_t evicted_packs;
 	uint64_t swept;    /* temporaries of dead processes removed */
 	bool writable;     /* puts are being kept */
