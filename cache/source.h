@@ -4,7 +4,9 @@
  *
  * A block in flight is shared by everyone who wants it: the first asks upwards, the others wait for it.
  * What arrives from above is decoded and digested here, before anyone sees a byte; then it goes into
- * the disk cache in its stored form and into memory decoded.
+ * the disk cache in its stored form and into memory decoded. Readers that share a failing flight share
+ * its error; the next reader asks anew. Blocks of packs at hand are never put on the disk again; their
+ * checksum is tested on every read, their digest not (the disk cache's is).
  *
  * Threads: any thread may read; attaching packs and the upstream happens before the first read.
  * Locks: LDR_RANK_SOURCE for the table of blocks in flight, never held over I/O or the upstream.
@@ -20,10 +22,12 @@
 #include "packs/map.h"
 #include "packs/pack_reader.h"
 
-/* Blocks from above, in stored form. The upstream calls arrived for each block it could get, from any
- * thread, in any order, with bytes borrowed for the call; arrived gives LDR_OK, or LDR_ECORRUPT when
- * the bytes are not the block's, whereupon the upstream may try another host. It returns when all
- * wanted blocks have arrived or the first could not be had, after its own retries. */
+/* Blocks from above, in stored form (place.codec, place.stored_bytes). The upstream calls arrived for
+ * each block it could get, from any thread, in any order, with bytes borrowed for the call; arrived
+ * gives LDR_OK (also for a block that has arrived already), or LDR_ECORRUPT when the bytes are not the
+ * block's, whereupon the upstream may try another host. It returns when all wanted blocks have arrived
+ * or the first could not be had, after its own retries, and calls arrived no more once it has returned.
+ * Every wait of it must have a deadline: whoever shares a block in flight waits for it. */
 struct ldr_upstream {
 	void *context;
 	enum ldr_status (*fetch)(void *context, const struct ldr_placed_block *wants, size_t count,
@@ -35,13 +39,14 @@ struct ldr_upstream {
 
 struct ldr_source;
 
+/* Every block given to a caller is counted once. */
 struct ldr_source_stat {
 	uint64_t from_memory;
 	uint64_t from_packs;
 	uint64_t from_disk;
 	uint64_t from_upstream;
 	uint64_t upstream_bytes; /* stored */
-	uint64_t shared;         /* waited for a block that somebody else had asked for */
+	uint64_t shared; /* taken from what somebody else (or an earlier want) had asked for */
 };
 
 /* Borrows memory and disk (either may be NULL) until freed. */

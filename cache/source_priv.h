@@ -1,0 +1,69 @@
+/*
+ * What the files of the source share; for cache/source*.c only.
+ *
+ *   source.c          making, what is held here, one block
+ *   source_window.c   many blocks: look, ask upwards, hand over
+ */
+#ifndef LDR_CACHE_SOURCE_PRIV_H
+#define LDR_CACHE_SOURCE_PRIV_H
+
+#include <stdatomic.h>
+
+#include "cache/flight.h"
+#include "cache/source.h"
+#include "common/lock.h"
+
+/* What a thread needs to decode. */
+struct ldr_source_scratch {
+	struct ldr_source_scratch *next;
+	struct ldr_coder *coder;   /* owns */
+	struct ldr_hasher *hasher; /* owns */
+};
+
+struct ldr_source {
+	struct ldr_memory_cache *memory; /* borrows; may be NULL */
+	struct ldr_disk_cache *disk;     /* borrows; may be NULL */
+	struct ldr_pack **packs;         /* owns the array, shares the packs */
+	size_t pack_count;
+	struct ldr_upstream upstream;
+	struct ldr_flights flights;
+	struct ldr_mutex scratch_lock;
+	struct ldr_source_scratch *idle; /* owns, at most 16 */
+	unsigned idle_count;
+	atomic_uint_fast64_t from_memory;
+	atomic_uint_fast64_t from_packs;
+	atomic_uint_fast64_t from_disk;
+	atomic_uint_fast64_t from_upstream;
+	atomic_uint_fast64_t upstream_bytes;
+	atomic_uint_fast64_t shared;
+};
+
+static inline void ldr_source_count(atomic_uint_fast64_t *counter, uint64_t more)
+{
+	atomic_fetch_add_explicit(counter, more, memory_order_relaxed);
+}
+
+enum ldr_status ldr_source_scratch_take(struct ldr_source *source,
+					struct ldr_source_scratch **out_scratch,
+					struct ldr_error *err);
+void ldr_source_scratch_give(struct ldr_source *source, struct ldr_source_scratch *scratch);
+
+/* LDR_EINVAL for a length that no block has. */
+enum ldr_status ldr_source_check_want(const struct ldr_placed_block *want, struct ldr_error *err);
+/* Pins the block in memory; false when it is not there, or there with another length: an id has one
+ * length, so the caller's tree is wrong and must not get these bytes. */
+bool ldr_source_pin(struct ldr_source *source, const struct ldr_block_ref *block,
+		    struct ldr_memory_block *out_pin);
+/* From packs or disk into plain, and so into memory. LDR_ENOTFOUND leaves err alone. */
+enum ldr_status ldr_source_read_stored(struct ldr_source *source, const struct ldr_block_ref *block,
+				       void *plain, struct ldr_error *err);
+/* A block that is not in memory: from a pack, the disk, or above. */
+enum ldr_status ldr_source_read_below(struct ldr_source *source,
+				      const struct ldr_placed_block *want, void *plain,
+				      struct ldr_error *err);
+/* A block that is not held here. */
+enum ldr_status ldr_source_read_above(struct ldr_source *source,
+				      const struct ldr_placed_block *want, void *plain,
+				      struct ldr_error *err);
+
+#endif
