@@ -9,8 +9,7 @@
  * Each link is walked once and its end remembered, so the cost is the sum of the targets' components,
  * not their product; links on the way that are not resolved yet wait on a stack of at most 40.
  */
-#include <inttypes.h>
-#include <stdlib.h>
+#include <string.h>
 
 #include "packs/tree_priv.h"
 
@@ -203,19 +202,22 @@ static bool may_clash(const struct ldr_tree *tree, uint32_t node)
 
 enum ldr_status ldr_tree_check_clashes(const struct ldr_tree *tree, struct ldr_error *err)
 {
-	struct ldr_tree_table table = {0};
-	enum ldr_status status = LDR_OK;
+	struct ldr_tree_memory memory = {0};
+	struct ldr_tree_table table;
+	enum ldr_status status;
 	uint32_t count = 0;
 
 	for (uint32_t node = 1; node < tree->node_count; node++)
 		count += may_clash(tree, node);
 	if (!count)
 		return LDR_OK;
-	if (!ldr_tree_table_init(&table, count))
-		return ldr_fail(err, LDR_ENOMEM, "%" PRIu32 " names: out of memory", count);
+	status = ldr_tree_memory_take(&memory, ldr_tree_slot_count(count) * sizeof(*table.slots),
+				      err);
+	table.slots = memory.bytes;
+	table.mask = (uint32_t)ldr_tree_slot_count(count) - 1;
 	for (uint32_t node = 1; node < tree->node_count && !status; node++)
 		if (may_clash(tree, node))
 			status = add_folded(tree, &table, node, err);
-	free(table.slots);
+	ldr_tree_memory_give(&memory);
 	return status;
 }

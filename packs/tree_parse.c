@@ -3,18 +3,20 @@
  * tree_reader.h for the grammar and tree_priv.h for the nodes.
  *
  * Invariants
- *  1. Memory is reserved for what the bytes that are left can hold, never for what a count claims.
+ *  1. Memory is reserved for what a first pass has found in the bytes, never for what a count claims.
+ *     The first pass knows no rules; it stops where the second one must fail.
  *  2. No recursion: the open folders are the chain of parents from `folder`, and while a folder is
  *     open its node's `end` is its last entry so far, which the next name is compared to.
  *  3. `path_bytes` is the length of the open folder's path, so every path is bounded as it is made.
  */
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "common/bytes.h"
 #include "common/checksum.h"
 #include "packs/tree_priv.h"
 
-#define NODE_MIN_BYTES 5u   /* kind and mode, one character's name, a count of 0 */
 #define BLOCK_MIN_BYTES 33u /* one byte of length, the id */
 #define ROOT_MODE 0755u
 
@@ -22,9 +24,8 @@ struct parser {
 	struct ldr_cursor cursor;
 	enum ldr_tree_origin origin;
 	struct ldr_tree_limits limits;
-	struct ldr_tree *tree; /* borrows */
-	uint32_t node_capacity;
-	uint64_t block_capacity;
+	struct ldr_tree *tree;                     /* borrows */
+	uint64_t node_room, block_room, text_room; /* as counted */
 	uint32_t folder;
 	unsigned depth; /* folders between the root and what is in the open folder */
 	size_t path_bytes;
@@ -68,90 +69,140 @@ static struct ldr_tree_limits effective_limits(const struct ldr_tree_limits *giv
 	return limits;
 }
 
-static enum ldr_status fail_memory(struct ldr_error *err)
+/* ---- the first pass ----------------------------------------------------------------------------- */
+
+struct counts {
+	uint64_t nodes, blocks, text;
+};
+
+/* What follows a file's name. False: nothing more can be counted. */
+static bool count_blocks(struct ldr_cursor *cursor, struct counts *counts)
 {
-	return ldr_fail(err, LDR_ENOMEM, "out of memory");
-}
+	uint64_t count = ldr_cursor_varint(cursor);
 
-/* ---- nodes and blocks in memory ----------------------------------------------------------------- */
-
-/* The next capacity: doubled, but not over what can come at all. */
-static uint64_t grown(uint64_t capacity, uint64_t needed, uint64_t possible)
-{
-	uint64_t wanted = capacity ? capacity * 2 : 64;
-
-	if (wanted > possible)
-		wanted = possible;
-	return wanted < needed ? needed : wanted;
-}
-
-static bool reserve_node(struct parser *parser)
-{
-	struct ldr_tree *tree = parser->tree;
-	uint64_t needed = (uint64_t)tree->node_count + 1;
-	uint64_t possible = needed + ldr_cursor_left(&parser->cursor) / NODE_MIN_BYTES;
-	struct ldr_tree_entry *nodes;
-	uint64_t capacity;
-
-	if (needed <= parser->node_capacity)
-		return true;
-	capacity = grown(parser->node_capacity, needed, possible);
-	nodes = realloc(tree->nodes, capacity * sizeof(*nodes));
-	if (!nodes)
+	if (cursor->failed || count > ldr_cursor_left(cursor) / BLOCK_MIN_BYTES)
 		return false;
-	tree->nodes = nodes;
-	parser->node_capacity = (uint32_t)capacity;
+	counts->blocks += count;
+	for (; count && !cursor->failed; count--) {
+		ldr_cursor_varint(cursor);
+		ldr_cursor_bytes(cursor, LDR_ID_BYTES);
+	}
+	return !cursor->failed;
+}
+
+static bool count_target(struct ldr_cursor *cursor, struct counts *counts)
+{
+	uint64_t length = ldr_cursor_varint(cursor);
+
+	if (cursor->failed || length > ldr_cursor_left(cursor))
+		return false;
+	ldr_cursor_bytes(cursor, length);
+	counts->text += length;
 	return true;
 }
 
-/* The caller has checked count against the bytes that are left. */
-static bool reserve_blocks(struct parser *parser, uint64_t count)
+/* Over what follows the header. */
+static struct counts count_entries(struct ldr_cursor cursor)
 {
-	struct ldr_tree *tree = parser->tree;
-	uint64_t needed = tree->totals.blocks + count;
-	uint64_t possible = tree->totals.blocks +
-			    ldr_cursor_left(&parser->cursor) / BLOCK_MIN_BYTES;
-	struct ldr_block_ref *blocks;
-	uint64_t capacity;
+	struct counts counts = {.nodes = 1};
+	uint64_t open = 1;
+	bool more = true;
 
-	if (needed <= parser->block_capacity)
-		return true;
-	capacity = grown(parser->block_capacity, needed, possible);
-	blocks = realloc(tree->blocks, capacity * sizeof(*blocks));
-	if (!blocks)
-		return false;
-	tree->blocks = blocks;
-	parser->block_capacity = capacity;
-	return true;
+	while (open && more) {
+		uint16_t kind_mode = ldr_cursor_u16(&cursor);
+		uint8_t length;
+
+		if (cursor.failed)
+			break;
+		if (!kind_mode) {
+			open--;
+			continue;
+		}
+		length = ldr_cursor_u8(&cursor);
+		ldr_cursor_bytes(&cursor, length);
+		counts.nodes++;
+		counts.text += length;
+		if (kind_mode >> 12 == LDR_KIND_FILE)
+			more = count_blocks(&cursor, &counts);
+		else if (kind_mode >> 12 == LDR_KIND_SYMLINK)
+			more = count_target(&cursor, &counts);
+		else
+			open++;
+	}
+	return counts;
 }
 
-static enum ldr_status add_node(struct parser *parser, uint16_t kind_mode, const char *name,
-				size_t length, struct ldr_error *err)
+static enum ldr_status check_counts(const struct parser *parser, const struct counts *counts,
+				    struct ldr_error *err)
+{
+	if (counts->nodes > parser->limits.max_nodes)
+		return ldr_fail(err, LDR_ELIMIT, "%" PRIu64 " nodes, limit %" PRIu64, counts->nodes,
+				parser->limits.max_nodes);
+	if (counts->blocks > parser->limits.max_blocks)
+		return ldr_fail(err, LDR_ELIMIT, "%" PRIu64 " blocks, limit %" PRIu64,
+				counts->blocks, parser->limits.max_blocks);
+	return LDR_OK;
+}
+
+/* Everything in one piece: nodes and slots are 8 bytes wide or a multiple, blocks 4, text 1. */
+static enum ldr_status make_room(struct parser *parser, struct ldr_error *err)
+{
+	struct ldr_tree *tree = parser->tree;
+	struct counts counts = count_entries(parser->cursor);
+	enum ldr_status status = check_counts(parser, &counts, err);
+	size_t slots = ldr_tree_slot_count(counts.nodes);
+	uint8_t *at;
+
+	if (!status)
+		status = ldr_tree_memory_take(
+			&tree->memory,
+			counts.nodes * sizeof(*tree->nodes) + slots * sizeof(*tree->table.slots) +
+				counts.blocks * sizeof(*tree->blocks) + counts.text,
+			err);
+	if (status)
+		return status;
+	at = tree->memory.bytes;
+	tree->nodes = (struct ldr_tree_entry *)at;
+	at += counts.nodes * sizeof(*tree->nodes);
+	tree->table = (struct ldr_tree_table){(struct ldr_tree_slot *)at, (uint32_t)slots - 1};
+	at += slots * sizeof(*tree->table.slots);
+	tree->blocks = (struct ldr_block_ref *)at;
+	tree->text = (char *)at + counts.blocks * sizeof(*tree->blocks);
+	parser->node_room = counts.nodes;
+	parser->block_room = counts.blocks;
+	parser->text_room = counts.text;
+	return LDR_OK;
+}
+
+/* ---- nodes in memory ---------------------------------------------------------------------------- */
+
+static void add_text(struct parser *parser, const void *text, size_t length)
+{
+	struct ldr_tree *tree = parser->tree;
+
+	assert(length <= parser->text_room - tree->text_bytes);
+	ldr_copy(tree->text + tree->text_bytes, text, length);
+	tree->text_bytes += (uint32_t)length;
+}
+
+static void add_node(struct parser *parser, uint16_t kind_mode, const char *name, size_t length)
 {
 	struct ldr_tree *tree = parser->tree;
 	uint32_t node = tree->node_count;
-	struct ldr_tree_entry *parent;
+	struct ldr_tree_entry *parent = tree->nodes + parser->folder;
 
-	if (node >= parser->limits.max_nodes)
-		return ldr_fail(err, LDR_ELIMIT, "more than %" PRIu64 " nodes",
-				parser->limits.max_nodes);
-	if (!reserve_node(parser))
-		return fail_memory(err);
-	parent = tree->nodes + parser->folder;
+	assert(node < parser->node_room);
 	tree->nodes[node] = (struct ldr_tree_entry){
 		.hash = ldr_tree_hash(parent->hash, name, length),
 		.parent = parser->folder,
 		.end = node + 1,
-		.name_at = (uint32_t)tree->text.length,
+		.name_at = tree->text_bytes,
 		.kind_mode = kind_mode,
 		.name_bytes = (uint8_t)length,
 	};
-	ldr_buffer_put(&tree->text, name, length);
-	if (tree->text.failed)
-		return fail_memory(err);
+	add_text(parser, name, length);
 	parent->end = node;
 	tree->node_count++;
-	return LDR_OK;
 }
 
 /* ---- names -------------------------------------------------------------------------------------- */
@@ -275,11 +326,7 @@ static enum ldr_status parse_file(struct parser *parser, struct ldr_error *err)
 	if (count > ldr_cursor_left(&parser->cursor) / BLOCK_MIN_BYTES)
 		return ldr_fail(err, LDR_ECORRUPT, "%" PRIu64 " blocks in the %zu bytes left",
 				count, ldr_cursor_left(&parser->cursor));
-	if (count > parser->limits.max_blocks - tree->totals.blocks)
-		return ldr_fail(err, LDR_ELIMIT, "%" PRIu64 " blocks together, limit %" PRIu64,
-				tree->totals.blocks + count, parser->limits.max_blocks);
-	if (!reserve_blocks(parser, count))
-		return fail_memory(err);
+	assert(count <= parser->block_room - tree->totals.blocks);
 	status = read_blocks(parser, count, &size, err);
 	if (!status)
 		status = check_size(parser, size, err);
@@ -313,9 +360,7 @@ static enum ldr_status parse_symlink(struct parser *parser, struct ldr_error *er
 	status = ldr_path_check_target((const char *)target, length, parser->depth, err);
 	if (status)
 		return status;
-	ldr_buffer_put(&tree->text, target, length);
-	if (tree->text.failed)
-		return fail_memory(err);
+	add_text(parser, target, length);
 	link->target_bytes = (uint32_t)length;
 	link->link_to = LDR_LINK_UNRESOLVED;
 	tree->totals.symlinks++;
@@ -383,10 +428,9 @@ static enum ldr_status parse_entry(struct parser *parser, struct ldr_error *err)
 	if (!name)
 		return fail_short(err);
 	status = check_name(parser, name, length, err);
-	if (!status)
-		status = add_node(parser, kind_mode, name, length, err);
 	if (status)
 		return status;
+	add_node(parser, kind_mode, name, length);
 	switch (kind_mode >> 12) {
 	case LDR_KIND_FILE:
 		return parse_file(parser, err);
@@ -400,9 +444,8 @@ static enum ldr_status parse_entry(struct parser *parser, struct ldr_error *err)
 
 /* ---- the whole ---------------------------------------------------------------------------------- */
 
-static enum ldr_status parse_header(struct parser *parser, uint64_t seed, struct ldr_error *err)
+static enum ldr_status parse_header(struct parser *parser, struct ldr_error *err)
 {
-	struct ldr_tree *tree = parser->tree;
 	const uint8_t *magic = ldr_cursor_bytes(&parser->cursor, 8);
 	uint32_t version = ldr_cursor_u32(&parser->cursor);
 	uint32_t flags = ldr_cursor_u32(&parser->cursor);
@@ -417,14 +460,7 @@ static enum ldr_status parse_header(struct parser *parser, uint64_t seed, struct
 	if (flags)
 		return ldr_fail(err, LDR_EUNSUPPORTED, "flags 0x%" PRIx32 ", known are none",
 				flags);
-	if (!reserve_node(parser))
-		return fail_memory(err);
-	tree->nodes[0] = (struct ldr_tree_entry){
-		.hash = seed, .kind_mode = (uint16_t)(LDR_KIND_FOLDER << 12 | ROOT_MODE)};
-	tree->node_count = 1;
-	/* Never NULL, even without a name. */
-	ldr_buffer_u8(&tree->text, 0);
-	return tree->text.failed ? fail_memory(err) : LDR_OK;
+	return LDR_OK;
 }
 
 static enum ldr_status parse_entries(struct parser *parser, struct ldr_error *err)
@@ -468,20 +504,31 @@ static enum ldr_status check_totals(const struct ldr_tree_totals *have,
 	return LDR_OK;
 }
 
+static void add_root(struct ldr_tree *tree, uint64_t seed)
+{
+	tree->nodes[0] = (struct ldr_tree_entry){
+		.hash = seed, .kind_mode = (uint16_t)(LDR_KIND_FOLDER << 12 | ROOT_MODE)};
+	tree->node_count = 1;
+}
+
 static enum ldr_status parse_all(struct parser *parser, uint64_t seed,
 				 const struct ldr_tree_totals *expected, struct ldr_error *err)
 {
 	struct ldr_tree *tree = parser->tree;
-	enum ldr_status status = parse_header(parser, seed, err);
+	enum ldr_status status = parse_header(parser, err);
 
 	if (!status)
-		status = parse_entries(parser, err);
+		status = make_room(parser, err);
+	if (status)
+		return status;
+	add_root(tree, seed);
+	status = parse_entries(parser, err);
 	if (!status && expected)
 		status = check_totals(&tree->totals, expected, err);
-	if (!status)
-		status = ldr_tree_index(tree, err);
-	if (!status)
-		status = ldr_tree_check_clashes(tree, err);
+	if (status)
+		return status;
+	ldr_tree_index(tree);
+	status = ldr_tree_check_clashes(tree, err);
 	if (!status)
 		status = ldr_tree_resolve_links(tree, err);
 	return ldr_tree_rule(parser->origin, status, err);
@@ -506,8 +553,6 @@ enum ldr_status ldr_tree_parse_as(enum ldr_tree_origin origin, const void *bytes
 	tree = calloc(1, sizeof(*tree));
 	if (!tree)
 		return ldr_fail(err, LDR_ENOMEM, "tree %s: out of memory", name);
-	/* Names and targets are parts of the bytes. */
-	ldr_buffer_init(&tree->text, length + 1);
 	parser.tree = tree;
 	status = parse_all(&parser, ldr_checksum(bytes, length), expected, err);
 	if (status)

@@ -15,7 +15,6 @@
 #ifndef LDR_PACKS_TREE_PRIV_H
 #define LDR_PACKS_TREE_PRIV_H
 
-#include "common/bytes.h"
 #include "packs/tree_reader.h"
 
 #define LDR_TREE_HOPS_MAX 40u /* as Linux has it */
@@ -54,18 +53,27 @@ struct ldr_tree_slot {
 	uint32_t node; /* 0: empty */
 };
 
+/* Zeroed memory: from the heap, or on huge pages where it is large. */
+struct ldr_tree_memory {
+	void *bytes;
+	size_t length;
+	bool is_arena;
+};
+
 struct ldr_tree_table {
-	struct ldr_tree_slot *slots;
+	struct ldr_tree_slot *slots; /* borrowed */
 	uint32_t mask;
 };
 
 struct ldr_tree {
+	struct ldr_tree_memory memory; /* owns what the next four point into */
 	struct ldr_tree_entry *nodes;
 	struct ldr_block_ref *blocks;
 	struct ldr_tree_table table;
-	struct ldr_buffer text; /* names and targets */
-	struct ldr_tree_totals totals;
+	char *text; /* names and targets */
+	uint32_t text_bytes;
 	uint32_t node_count;
+	struct ldr_tree_totals totals;
 };
 
 /* Where the bytes come from: what a broken rule means. From outside it is LDR_ECORRUPT; in a tree that
@@ -82,7 +90,7 @@ static inline enum ldr_kind ldr_tree_kind(const struct ldr_tree_entry *entry)
 
 static inline const char *ldr_tree_text(const struct ldr_tree *tree, uint32_t at)
 {
-	return (const char *)tree->text.data + at;
+	return tree->text + at;
 }
 
 enum ldr_status ldr_tree_parse_as(enum ldr_tree_origin origin, const void *bytes, size_t length,
@@ -98,16 +106,20 @@ enum ldr_status ldr_tree_rule(enum ldr_tree_origin origin, enum ldr_status statu
 bool ldr_tree_is_reserved(const char *name, size_t length);
 
 uint64_t ldr_tree_hash(uint64_t parent_hash, const char *name, size_t length);
-/* A table with room for count nodes, all empty; false: no memory. */
-bool ldr_tree_table_init(struct ldr_tree_table *table, uint32_t count);
+enum ldr_status ldr_tree_memory_take(struct ldr_tree_memory *memory, size_t length,
+				     struct ldr_error *err);
+void ldr_tree_memory_give(struct ldr_tree_memory *memory);
+
+/* How many slots a table for count nodes has. */
+size_t ldr_tree_slot_count(size_t count);
 /* The first slot to look at for this hash; the following ones are next to it, round the end. */
 static inline uint32_t ldr_tree_slot_of(const struct ldr_tree_table *table, uint64_t hash)
 {
 	return (uint32_t)hash & table->mask;
 }
 
-/* Fills tree->table. */
-enum ldr_status ldr_tree_index(struct ldr_tree *tree, struct ldr_error *err);
+/* Fills tree->table, whose slots are all empty. */
+void ldr_tree_index(struct ldr_tree *tree);
 /* The entry of this name in this folder; 0: there is none. */
 uint32_t ldr_tree_child(const struct ldr_tree *tree, uint32_t folder, const char *name,
 			size_t length);

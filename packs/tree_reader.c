@@ -4,20 +4,17 @@
 #include "packs/tree_reader.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdlib.h>
 
 #include "common/checksum.h"
+#include "common/os_arena.h"
 #include "packs/tree_priv.h"
 
 void ldr_tree_free(struct ldr_tree *tree)
 {
 	if (!tree)
 		return;
-	free(tree->nodes);
-	free(tree->blocks);
-	free(tree->table.slots);
-	ldr_buffer_dispose(&tree->text);
+	ldr_tree_memory_give(&tree->memory);
 	free(tree);
 }
 
@@ -65,6 +62,34 @@ const struct ldr_block_ref *ldr_tree_block(const struct ldr_tree *tree, uint64_t
 	return tree->blocks + ordinal;
 }
 
+/* ---- memory ------------------------------------------------------------------------------------- */
+
+/* Below this a huge page would be mostly empty. */
+#define ARENA_MIN_BYTES (LDR_OS_HUGE_BYTES / 4)
+
+enum ldr_status ldr_tree_memory_take(struct ldr_tree_memory *memory, size_t length,
+				     struct ldr_error *err)
+{
+	memory->length = length;
+	memory->is_arena = length >= ARENA_MIN_BYTES;
+	if (memory->is_arena && ldr_os_arena_map(length, &memory->bytes))
+		memory->bytes = NULL;
+	else if (!memory->is_arena)
+		memory->bytes = calloc(1, length);
+	if (!memory->bytes)
+		return ldr_fail(err, LDR_ENOMEM, "no memory for %zu bytes of nodes", length);
+	return LDR_OK;
+}
+
+void ldr_tree_memory_give(struct ldr_tree_memory *memory)
+{
+	if (memory->is_arena)
+		ldr_os_arena_unmap(memory->bytes, memory->length);
+	else
+		free(memory->bytes);
+	*memory = (struct ldr_tree_memory){0};
+}
+
 /* ---- the table of paths ------------------------------------------------------------------------- */
 
 uint64_t ldr_tree_hash(uint64_t parent_hash, const char *name, size_t length)
@@ -72,22 +97,17 @@ uint64_t ldr_tree_hash(uint64_t parent_hash, const char *name, size_t length)
 	return ldr_checksum_seeded(name, length, parent_hash);
 }
 
-bool ldr_tree_table_init(struct ldr_tree_table *table, uint32_t count)
+size_t ldr_tree_slot_count(size_t count)
 {
 	size_t slots = 4;
 
-	while (slots < (size_t)count + count / 2 + 1)
+	while (slots < count + count / 2 + 1)
 		slots *= 2;
-	table->slots = calloc(slots, sizeof(*table->slots));
-	table->mask = (uint32_t)(slots - 1);
-	return table->slots != NULL;
+	return slots;
 }
 
-enum ldr_status ldr_tree_index(struct ldr_tree *tree, struct ldr_error *err)
+void ldr_tree_index(struct ldr_tree *tree)
 {
-	if (!ldr_tree_table_init(&tree->table, tree->node_count))
-		return ldr_fail(err, LDR_ENOMEM, "%" PRIu32 " nodes: out of memory",
-				tree->node_count);
 	/* Order and nesting make paths distinct, so nothing needs comparing here. */
 	for (uint32_t node = 1; node < tree->node_count; node++) {
 		uint64_t hash = tree->nodes[node].hash;
@@ -97,7 +117,6 @@ enum ldr_status ldr_tree_index(struct ldr_tree *tree, struct ldr_error *err)
 			at = (at + 1) & tree->table.mask;
 		tree->table.slots[at] = (struct ldr_tree_slot){(uint32_t)(hash >> 32), node};
 	}
-	return LDR_OK;
 }
 
 static bool name_is(const struct ldr_tree *tree, const struct ldr_tree_entry *entry,
