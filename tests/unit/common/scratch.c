@@ -128,34 +128,48 @@ mode_t scratch_mode(const struct scratch *scratch, const char *path)
 	return found.st_mode & 07777;
 }
 
-static int count_names(int fd, const char *prefix)
+/* Counts the names that begin with prefix; out (may be NULL) gets the last of them. */
+static int count_names(int fd, const char *prefix, char *out)
 {
 	DIR *stream = fdopendir(fd);
 	const struct dirent *entry;
 	int count = 0;
 
 	must(stream != NULL, "list", "folder");
-	while ((entry = readdir(stream)))
-		count += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
-			 strncmp(entry->d_name, prefix, strlen(prefix)) == 0;
+	while ((entry = readdir(stream))) {
+		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+		    strncmp(entry->d_name, prefix, strlen(prefix)) != 0)
+			continue;
+		count++;
+		if (out)
+			snprintf(out, 256, "%s", entry->d_name);
+	}
 	closedir(stream);
 	return count;
 }
 
-int scratch_count(const struct scratch *scratch, const char *folder, const char *prefix)
+static int open_listed(int folder_fd, const char *folder)
 {
-	int fd = openat(scratch->fd, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = openat(folder_fd, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	must(fd >= 0, "open", folder);
-	return count_names(fd, prefix);
+	return fd;
+}
+
+int scratch_count(const struct scratch *scratch, const char *folder, const char *prefix)
+{
+	return count_names(open_listed(scratch->fd, folder), prefix, NULL);
+}
+
+bool scratch_first(const struct scratch *scratch, const char *folder, const char *prefix,
+		   char out[256])
+{
+	return count_names(open_listed(scratch->fd, folder), prefix, out) > 0;
 }
 
 int scratch_descriptors(void)
 {
-	int fd = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	must(fd >= 0, "open", "/proc/self/fd");
-	return count_names(fd, "") - 1;
+	return count_names(open_listed(AT_FDCWD, "/proc/self/fd"), "", NULL) - 1;
 }
 
 /* ---- the whole tree as text ---- */

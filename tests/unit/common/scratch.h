@@ -32,6 +32,9 @@ bool scratch_exists(const struct scratch *scratch, const char *path);
 mode_t scratch_mode(const struct scratch *scratch, const char *path);
 /* How many names of a folder begin with prefix. */
 int scratch_count(const struct scratch *scratch, const char *folder, const char *prefix);
+/* Any such name; false when there is none. */
+bool scratch_first(const struct scratch *scratch, const char *folder, const char *prefix,
+		   char out[256]);
 
 /*
  * Everything below the folder but `without` (a prefix of paths, or NULL), one line each, sorted:
