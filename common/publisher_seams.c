@@ -48,6 +48,7 @@ void ldr_seam_reset(void)
 
 void ldr_seam_fail(enum ldr_seam_call call, unsigned first, unsigned count, int sys_errno)
 {
+	seams.calls[call] = 0;
 	seams.failures[call] = (struct failure){first, count, sys_errno};
 }
 

@@ -3,7 +3,7 @@
  * LDR_TEST_SEAMS; production objects hold no symbol that begins with ldr_seam_ (make check-seams).
  *
  * Calls.  Every call of common/os passes LDR_SEAM_FAILS(kind) before it reaches the system. A plan made
- *         by ldr_seam_fail makes calls number first .. first + count - 1 of a kind fail with an errno
+ *         by ldr_seam_fail makes calls number first .. first + count - 1 of a kind, from then on, fail with an errno
  *         value, without having happened. An errno value of 0 makes a read or write give 0 bytes.
  * Writes. ldr_seam_cap_writes cuts every write, so that one append becomes several system calls.
  * Steps.  Publisher and batch tell each step that has succeeded. A hook may look, change files from
@@ -89,7 +89,8 @@ enum ldr_seam_step {
 void ldr_seam_reset(void);
 void ldr_seam_fail(enum ldr_seam_call call, unsigned first, unsigned count, int sys_errno);
 void ldr_seam_cap_writes(size_t max_bytes); /* 0: no cap */
-/* How often a call was made, or a step told, since the last reset. */
+/* How often a call was made, or a step told, since the last reset (calls: or the last
+ * order to fail some of them). */
 unsigned ldr_seam_calls(enum ldr_seam_call call);
 unsigned ldr_seam_steps(enum ldr_seam_step step);
 const char *ldr_seam_step_name(enum ldr_seam_step step);

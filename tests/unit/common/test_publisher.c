@@ -528,7 +528,7 @@ static void steal_temporary(void *context, enum ldr_seam_step step, unsigned num
 	cr_assert(scratch_first(&scratch, ".", ".larder-tmp.", name));
 	scratch_remove(&scratch, name);
 	scratch_write(&scratch, name, "foreign");
-	ldr_seam_fail(LDR_SEAM_WRITE, ldr_seam_calls(LDR_SEAM_WRITE) + 1, 1, ENOSPC);
+	ldr_seam_fail(LDR_SEAM_WRITE, 1, 1, ENOSPC);
 }
 
 Test(publisher, foreign_files_are_never_removed)
