@@ -15,7 +15,8 @@
  *  1. Before step 3 nothing outside .larder has changed.
  *  2. At every moment each path is wholly old or wholly new; a path that changes kind may be missing
  *     in between, and then the plan names the release that the next run must finish.
- *  3. Every path is resolved beneath the target by the kernel; a symlink on the way is LDR_ELINK.
+ *  3. Every path is resolved beneath the target by the kernel; a symlink on the way is LDR_ELINK,
+ *     and for a removal means that there is nothing to remove.
  *  4. Steps after 3 can be repeated by the next run: the operations are idempotent.
  *  5. Untouched paths are not opened.
  *  6. Nothing below .larder is a path of the batch, and no symlink that leads out of the target is made.

@@ -264,8 +264,8 @@ static int run_step(struct applier *applier, const struct ldr_batch_step *step)
 	const char *name = slash ? slash + 1 : step->path;
 	int code = enter_parent(applier, step->path, slash ? (size_t)(slash - step->path) : 0);
 
-	/* Where the folder above is gone, so is what was to be removed. */
-	if ((code == ENOENT || code == ENOTDIR) &&
+	/* Where the folder above is gone, or has become a file or symlink, so is what was to be removed. */
+	if ((code == ENOENT || code == ENOTDIR || code == ELOOP) &&
 	    (step->kind == LDR_BATCH_REMOVE || step->kind == LDR_BATCH_UNMAKE))
 		return 0;
 	if (code)

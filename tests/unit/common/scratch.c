@@ -177,10 +177,15 @@ int scratch_descriptors(void)
 #define LINES_MAX 256
 #define FOLDERS_MAX 64
 
+struct line {
+	char *path;
+	char *text;
+};
+
 struct walk {
 	const struct scratch *scratch;
 	const char *without;
-	char *lines[LINES_MAX];
+	struct line lines[LINES_MAX];
 	int line_count;
 	char *folders[FOLDERS_MAX]; /* still to be listed */
 	int folder_count;
@@ -210,7 +215,7 @@ static void describe(struct walk *walk, const char *path)
 		close(fd);
 	}
 	must(walk->line_count < LINES_MAX, "too many paths at", path);
-	walk->lines[walk->line_count++] = strdup(line);
+	walk->lines[walk->line_count++] = (struct line){strdup(path), strdup(line)};
 }
 
 static void list_folder(struct walk *walk, const char *folder)
@@ -232,9 +237,9 @@ static void list_folder(struct walk *walk, const char *folder)
 	closedir(stream);
 }
 
-static int by_text(const void *a, const void *b)
+static int by_path(const void *a, const void *b)
 {
-	return strcmp(strchr(*(char *const *)a, ' '), strchr(*(char *const *)b, ' '));
+	return strcmp(((const struct line *)a)->path, ((const struct line *)b)->path);
 }
 
 void scratch_tree(const struct scratch *scratch, const char *without, char out[SCRATCH_TREE_BYTES])
@@ -249,16 +254,17 @@ void scratch_tree(const struct scratch *scratch, const char *without, char out[S
 		list_folder(&walk, folder);
 		free(folder);
 	}
-	qsort(walk.lines, (size_t)walk.line_count, sizeof(walk.lines[0]), by_text);
+	qsort(walk.lines, (size_t)walk.line_count, sizeof(walk.lines[0]), by_path);
 	out[0] = '\0';
 	for (int i = 0; i < walk.line_count; i++) {
-		size_t length = strlen(walk.lines[i]);
+		size_t length = strlen(walk.lines[i].text);
 
 		if (used + length < SCRATCH_TREE_BYTES) {
-			memcpy(out + used, walk.lines[i], length + 1);
+			memcpy(out + used, walk.lines[i].text, length + 1);
 			used += length;
 		}
-		free(walk.lines[i]);
+		free(walk.lines[i].path);
+		free(walk.lines[i].text);
 	}
 }
 
