@@ -118,7 +118,7 @@ Test(batch, system_calls_of_many_files)
 {
 	enum { FOLDERS = 20, FILES = 50 };
 	static struct ldr_batch_step steps[FOLDERS + FOLDERS * FILES];
-	static char paths[CASES(steps)][32], names[CASES(steps)][16];
+	static char paths[CASES(steps)][48], names[CASES(steps)][16];
 	size_t count = 0;
 
 	start(LDR_SYNC_FILE_AND_FOLDER);
