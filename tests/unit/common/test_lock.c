@@ -60,7 +60,8 @@ static void *wait_for_it(void *argument)
 
 	ldr_mutex_lock(&counter->mutex);
 	counter->value++;
-	ldr_condition_signal(&counter->changed);
+	/* All wait for the same condition: a signal might wake another waiter. */
+	ldr_condition_broadcast(&counter->changed);
 	while (!counter->wanted)
 		ldr_condition_wait(&counter->changed, &counter->mutex);
 	counter->value--;
@@ -86,7 +87,7 @@ Test(lock, broadcast_and_timeout)
 	for (int i = 0; i < THREADS; i++)
 		cr_assert_eq(ldr_thread_start(&threads[i], wait_for_it, &counter, NULL), LDR_OK);
 	while (counter.value < THREADS)
-		ldr_condition_wait_ms(&counter.changed, &counter.mutex, 60000);
+		ldr_condition_wait(&counter.changed, &counter.mutex);
 	counter.wanted = 1;
 	ldr_condition_broadcast(&counter.changed);
 	ldr_mutex_unlock(&counter.mutex);
