@@ -523,8 +523,8 @@ Test(batch, finish_apart)
 Test(batch, every_call_of_an_update_fails_once, .timeout = 120)
 {
 	static const enum ldr_seam_call kinds[] = {
-		LDR_SEAM_OPEN,	 LDR_SEAM_WRITE,   LDR_SEAM_SYNC,  LDR_SEAM_SYNCFS,
-		LDR_SEAM_STAT,	 LDR_SEAM_CHMOD,   LDR_SEAM_MKDIR, LDR_SEAM_RENAME,
+		LDR_SEAM_OPEN,   LDR_SEAM_WRITE,   LDR_SEAM_SYNC,  LDR_SEAM_SYNCFS,
+		LDR_SEAM_STAT,   LDR_SEAM_CHMOD,   LDR_SEAM_MKDIR, LDR_SEAM_RENAME,
 		LDR_SEAM_UNLINK, LDR_SEAM_SYMLINK, LDR_SEAM_LOCK,  LDR_SEAM_LIST,
 	};
 	int descriptors = scratch_descriptors();

@@ -94,7 +94,7 @@ static bool has_line(const char *tree, const char *line, size_t length)
 /* Each path is as the one or as the other release has it; those that both have in one kind are there. */
 static void expect_old_or_new(unsigned cut)
 {
-	static const char *const kept[] = {"bin",	    "data",	     "data/maps",
+	static const char *const kept[] = {"bin",           "data",          "data/maps",
 					   "data/maps/one", "data/maps/two", "data/maps/up"};
 	static char tree[SCRATCH_TREE_BYTES];
 	char line[512];
@@ -257,7 +257,7 @@ static void change_read_only_folders(void *context)
 	};
 	static const struct ldr_batch_step second[] = {
 		{LDR_BATCH_REMOVE, "a/b/old", NULL, 0}, {LDR_BATCH_UNMAKE, "a/b", NULL, 0},
-		{LDR_BATCH_FOLDER, "a/c", NULL, 0500},	{LDR_BATCH_FILE, "a/c/new", "t1", 0644},
+		{LDR_BATCH_FOLDER, "a/c", NULL, 0500},  {LDR_BATCH_FILE, "a/c/new", "t1", 0644},
 		{LDR_BATCH_SYMLINK, "a/l", "x", 0},
 	};
 	struct ldr_batch *batch = NULL;

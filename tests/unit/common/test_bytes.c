@@ -60,7 +60,7 @@ Test(bytes, cursor_fields_and_bounds)
 		unsigned width;
 		uint64_t value;
 	} cases[] = {
-		{1, 0x01},	 {2, 0x0201},	      {3, 0x030201},
+		{1, 0x01},       {2, 0x0201},         {3, 0x030201},
 		{4, 0x04030201}, {6, 0x060504030201}, {8, 0x8807060504030201},
 	};
 

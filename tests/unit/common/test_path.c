@@ -8,7 +8,7 @@
 
 struct name_case {
 	const char *text;
-	size_t length;	   /* 0: strlen */
+	size_t length;     /* 0: strlen */
 	const char *fault; /* NULL: legal */
 };
 

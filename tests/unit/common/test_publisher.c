@@ -351,7 +351,7 @@ static void sweep_over_calls(enum ldr_seam_call call, int sys_errno, unsigned *m
 Test(publisher, every_call_fails_once)
 {
 	static const enum ldr_seam_call kinds[] = {
-		LDR_SEAM_OPEN, LDR_SEAM_STAT,  LDR_SEAM_LOCK,	LDR_SEAM_WRITE,
+		LDR_SEAM_OPEN, LDR_SEAM_STAT,  LDR_SEAM_LOCK,   LDR_SEAM_WRITE,
 		LDR_SEAM_SYNC, LDR_SEAM_CHMOD, LDR_SEAM_RENAME,
 	};
 	int descriptors = scratch_descriptors();
@@ -401,7 +401,7 @@ Test(publisher, ways_around)
 			const char *path;
 			enum ldr_status status;
 		} cases[] = {
-			{"folder/new", LDR_OK},	       {"way/new", LDR_ELINK},
+			{"folder/new", LDR_OK},        {"way/new", LDR_ELINK},
 			{"file/new", LDR_ENOTDIR},     {"gone/new", LDR_ENOTFOUND},
 			{"folder/a/b", LDR_ENOTFOUND},
 		};

@@ -185,9 +185,9 @@ Test(publisher_kill, sweeper_respects_a_live_owner)
 Test(publisher_kill, sweeper_takes_only_temporaries)
 {
 	static const char *const kept[] = {
-		".larder-tmp.",	     ".larder-tmp.1",	 ".larder-tmp.1.",
+		".larder-tmp.",      ".larder-tmp.1",    ".larder-tmp.1.",
 		".larder-tmp..2",    ".larder-tmp.1.2x", ".larder-tmp.x.2",
-		".larder-tmp.1.2.3", "larder-tmp.1.2",	 "x",
+		".larder-tmp.1.2.3", "larder-tmp.1.2",   "x",
 	};
 	struct ldr_stream *own = NULL;
 	int count = (int)(sizeof(kept) / sizeof(kept[0]));

@@ -155,9 +155,9 @@ Test(stream, refusals_and_faults)
 		const char *path;
 		enum ldr_status status;
 	} commits[] = {
-		{"../x", LDR_EINVAL},	   {".larder-tmp.1.1", LDR_EINVAL},
+		{"../x", LDR_EINVAL},      {".larder-tmp.1.1", LDR_EINVAL},
 		{"gone/x", LDR_ENOTFOUND}, {"folder", LDR_ENOTREG},
-		{"link", LDR_ELINK},	   {"link/x", LDR_ELINK},
+		{"link", LDR_ELINK},       {"link/x", LDR_ELINK},
 		{"file/x", LDR_ENOTDIR},
 	};
 	struct ldr_publish_options wrong = {.sync = 9};
@@ -256,14 +256,14 @@ Test(root, kinds_of_files)
 		const char *path;
 		enum ldr_status status;
 	} cases[] = {
-		{"file", LDR_OK},	 {"folder/file", LDR_OK},
+		{"file", LDR_OK},        {"folder/file", LDR_OK},
 		{"gone", LDR_ENOTFOUND}, {"gone/x", LDR_ENOTFOUND},
-		{"folder", LDR_EISDIR},	 {"file/x", LDR_ENOTDIR},
-		{"link", LDR_ELINK},	 {"dangling", LDR_ELINK},
-		{"way", LDR_ELINK},	 {"way/file", LDR_ELINK},
-		{"outside", LDR_ELINK},	 {"pipe", LDR_ENOTREG},
+		{"folder", LDR_EISDIR},  {"file/x", LDR_ENOTDIR},
+		{"link", LDR_ELINK},     {"dangling", LDR_ELINK},
+		{"way", LDR_ELINK},      {"way/file", LDR_ELINK},
+		{"outside", LDR_ELINK},  {"pipe", LDR_ENOTREG},
 		{"socket", LDR_ENOTREG}, {"../x", LDR_EINVAL},
-		{"", LDR_EINVAL},	 {"folder/../file", LDR_EINVAL},
+		{"", LDR_EINVAL},        {"folder/../file", LDR_EINVAL},
 	};
 	int descriptors = scratch_descriptors();
 
