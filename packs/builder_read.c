@@ -201,7 +201,6 @@ static enum ldr_status read_large(struct ldr_builder *builder, struct reading *r
 	return status;
 }
 
-/* Reads once; whether the file kept still is for is_whole to say. */
 static enum ldr_status read_once(struct ldr_builder *builder, struct reading *reading,
 				 struct ldr_error *err)
 {
@@ -221,40 +220,43 @@ static enum ldr_status read_once(struct ldr_builder *builder, struct reading *re
 	return status;
 }
 
-static enum ldr_status read_open_file(struct ldr_builder *builder, struct reading *reading,
-				      unsigned readings, struct ldr_error *err)
+/* Opens and reads once; is_whole says whether the file kept still. */
+static enum ldr_status open_and_read(struct ldr_builder *builder, struct reading *reading,
+				     struct ldr_error *err)
 {
-	struct ldr_scan_entry *entry = &builder->scan->entries[reading->entry];
-	enum ldr_status status = look(builder, reading, &reading->before, err);
+	LDR_AUTO_FD int fd = -1;
+	enum ldr_status status = open_file(builder, reading->entry, &fd, err);
 
-	if (!status)
-		status = read_once(builder, reading, err);
-	while (!status && !is_whole(reading)) {
-		if (--readings == 0)
-			return fail_changed(builder, reading, err);
-		builder->result.stats.files_read_again++;
-		reading->before = reading->after;
-		status = read_once(builder, reading, err);
-	}
 	if (status)
 		return status;
-	entry->stamp = reading->after;
-	entry->mode = reading->mode;
-	return LDR_OK;
+	reading->fd = fd;
+	status = look(builder, reading, &reading->before, err);
+	if (status)
+		return status;
+	if (!reading->choice)
+		reading->choice = choice_of(builder, reading->entry);
+	return read_once(builder, reading, err);
 }
 
+/* It is opened anew for a second reading, since another file may have been put in its place. */
 static enum ldr_status read_file(struct ldr_builder *builder, uint32_t entry, unsigned readings,
 				 struct ldr_error *err)
 {
-	LDR_AUTO_FD int fd = -1;
+	struct ldr_scan_entry *file = &builder->scan->entries[entry];
 	struct reading reading = {.entry = entry};
-	enum ldr_status status = open_file(builder, entry, &fd, err);
+	enum ldr_status status = open_and_read(builder, &reading, err);
 
+	while (!status && !is_whole(&reading)) {
+		if (--readings == 0)
+			return fail_changed(builder, &reading, err);
+		builder->result.stats.files_read_again++;
+		status = open_and_read(builder, &reading, err);
+	}
 	if (status)
 		return status;
-	reading.fd = fd;
-	reading.choice = choice_of(builder, entry);
-	return read_open_file(builder, &reading, readings, err);
+	file->stamp = reading.after;
+	file->mode = reading.mode;
+	return LDR_OK;
 }
 
 /* ---- all files ---- */

@@ -129,6 +129,13 @@ void folder_mode(const struct folder *folder, const char *path, mode_t mode)
 	cr_assert_eq(chmod(folder_path(folder, path), mode), 0, "%s", path);
 }
 
+void folder_age(const struct folder *folder, const char *path)
+{
+	static const struct timespec times[2] = {{.tv_sec = 1000000000}, {.tv_sec = 1000000000}};
+
+	cr_assert_eq(utimensat(AT_FDCWD, folder_path(folder, path), times, 0), 0, "%s", path);
+}
+
 void folder_remove(const struct folder *folder, const char *path)
 {
 	cr_assert_eq(remove(folder_path(folder, path)), 0, "%s", path);

@@ -27,6 +27,8 @@ void folder_random(const struct folder *folder, const char *path, uint64_t seed,
 void folder_words(const struct folder *folder, const char *path, uint64_t seed, size_t length);
 void folder_link(const struct folder *folder, const char *path, const char *target);
 void folder_mode(const struct folder *folder, const char *path, mode_t mode);
+/* Last changed long ago. */
+void folder_age(const struct folder *folder, const char *path);
 void folder_remove(const struct folder *folder, const char *path);
 /* The file's bytes: owns, free(). */
 uint8_t *folder_read(const struct folder *folder, const char *path, size_t *out_length);
