@@ -7,7 +7,8 @@
  * block reference the map's entry equals the entry of its pack: same id as the tree says, same offset,
  * stored length, plain length and codec.
  *
- * Threads: one per call; packs are opened once each and kept while the check runs.
+ * Threads: one per call. Packs are opened one after the other, so that a release of thousands needs no
+ * more than two descriptors; those that hold metadata are opened once more.
  */
 #ifndef LDR_PACKS_CLOSURE_H
 #define LDR_PACKS_CLOSURE_H
