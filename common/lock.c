@@ -71,8 +71,11 @@ void ldr_mutex_lock(struct ldr_mutex *mutex)
 
 void ldr_mutex_unlock(struct ldr_mutex *mutex)
 {
+	/* Once it is unlocked, whoever waited for it may dispose of it. */
+	enum ldr_lock_rank rank = mutex->rank;
+
 	must(pthread_mutex_unlock(&mutex->handle));
-	rank_given_back(mutex->rank);
+	rank_given_back(rank);
 }
 
 void ldr_condition_init(struct ldr_condition *condition)
