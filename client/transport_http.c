@@ -484,9 +484,9 @@ static enum ldr_status status_of(CURLcode code)
 	case CURLE_OUT_OF_MEMORY:
 		return LDR_ENOMEM;
 	case CURLE_URL_MALFORMAT:
-	case CURLE_UNSUPPORTED_PROTOCOL:
 		return LDR_EINVAL;
 	default:
+		/* The scheme has been checked, so an "unsupported protocol" is an answer that is not HTTP. */
 		return LDR_ENET;
 	}
 }

@@ -98,6 +98,19 @@ void fetch_world_make(struct fetch_world *world, const struct fetch_world_shape 
 	assert(world->arrivals && world->want_count);
 }
 
+void fetch_world_double(struct fetch_world *world)
+{
+	size_t count = world->want_count;
+
+	world->wants = realloc(world->wants, 2 * count * sizeof(*world->wants));
+	assert(world->wants);
+	memcpy(world->wants + count, world->wants, count * sizeof(*world->wants));
+	free(world->arrivals);
+	world->want_count = 2 * count;
+	world->arrivals = calloc(world->want_count, sizeof(*world->arrivals));
+	assert(world->arrivals);
+}
+
 void fetch_world_dispose(struct fetch_world *world)
 {
 	for (uint32_t i = 0; i < world->release.pack_count; i++)

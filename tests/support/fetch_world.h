@@ -38,6 +38,8 @@ struct fetch_world_shape {
 /* Asserts on failure. Wants are in a random order. */
 void fetch_world_make(struct fetch_world *world, const struct fetch_world_shape *shape);
 void fetch_world_dispose(struct fetch_world *world);
+/* Adds every want a second time. */
+void fetch_world_double(struct fetch_world *world);
 /* "/packs/aa/....pack" */
 void fetch_world_path(const struct fetch_world *world, uint32_t pack, char path[160]);
 void fetch_world_serve(const struct fetch_world *world, struct lying_server *server);
