@@ -447,10 +447,10 @@ static void sort_extents(struct pack_extent **extents, struct pack_extent **othe
 struct pack_extent *ldr_pack_extents(const struct ldr_pack *pack)
 {
 	uint32_t count = pack->entry_count;
-	LDR_AUTO_FREE struct pack_extent *extents = calloc(count, sizeof(*extents));
-	LDR_AUTO_FREE struct pack_extent *other = calloc(count, sizeof(*other));
+	LDR_AUTO_FREE struct pack_extent *extents = calloc((size_t)count + 1, sizeof(*extents));
+	LDR_AUTO_FREE struct pack_extent *other = calloc((size_t)count + 1, sizeof(*other));
 
-	if (!count || !extents || !other)
+	if (!extents || !other)
 		return NULL;
 	for (uint32_t i = 0; i < count; i++) {
 		const uint8_t *entry = pack_entry_bytes(pack, i);
@@ -469,7 +469,7 @@ static enum ldr_status check_extents(const struct ldr_pack *pack, struct ldr_err
 	LDR_AUTO_FREE struct pack_extent *extents = ldr_pack_extents(pack);
 	uint64_t end = LDR_PACK_HEADER_BYTES;
 
-	if (pack->entry_count && !extents)
+	if (!extents)
 		return ldr_fail(err, LDR_ENOMEM, "pack %s: no memory for %u extents", pack->name,
 				pack->entry_count);
 	for (uint32_t i = 0; i < pack->entry_count; i++) {

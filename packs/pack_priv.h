@@ -81,7 +81,7 @@ enum ldr_status ldr_pack_check(struct ldr_pack *pack, const struct ldr_pack_opti
 			       struct ldr_error *err);
 /* The SHA-256 of header and sections, from the bytes in memory. */
 enum ldr_status ldr_pack_check_digests(const struct ldr_pack *pack, struct ldr_error *err);
-/* The entries in the order of their offsets; owns: free(). NULL for none or out of memory. */
+/* The entries in the order of their offsets; owns: free(). NULL: out of memory. */
 struct pack_extent *ldr_pack_extents(const struct ldr_pack *pack);
 
 static inline const uint8_t *pack_entry_bytes(const struct ldr_pack *pack, uint32_t i)

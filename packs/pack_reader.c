@@ -116,14 +116,29 @@ void ldr_pack_entry_at(const struct ldr_pack *pack, uint32_t i, struct ldr_pack_
 					 LDR_PACK_CHECKSUM_BYTES);
 }
 
-/* Where the id would be if the ids were spread evenly, as digests are. */
-static uint32_t guess(const struct ldr_id *id, uint32_t count)
+/* The first 32 bits of an id: digests spread evenly over them. */
+static int64_t prefix_of(const uint8_t *id)
 {
-	uint64_t prefix;
+	uint32_t prefix;
 
-	memcpy(&prefix, id->bytes, sizeof(prefix));
-	prefix = be64toh(prefix);
-	return (uint32_t)(((prefix >> 32) * count) >> 32);
+	memcpy(&prefix, id, sizeof(prefix));
+	return be32toh(prefix);
+}
+
+/* Where the id would be if the ids were spread evenly, corrected twice by how far off the place is: from
+ * some 500 places in a million to a handful. */
+static uint32_t guess(const struct ldr_pack *pack, const struct ldr_id *id)
+{
+	int64_t count = pack->entry_count;
+	int64_t wanted = prefix_of(id->bytes);
+	int64_t at = wanted * count >> 32;
+
+	for (unsigned i = 0; i < 2; i++) {
+		at += (wanted - prefix_of(pack_entry_bytes(pack, (uint32_t)at))) * count /
+		      (INT64_C(1) << 32);
+		at = at < 0 ? 0 : at < count ? at : count - 1;
+	}
+	return (uint32_t)at;
 }
 
 static int compare_at(const struct ldr_pack *pack, uint32_t i, const struct ldr_id *id)
@@ -138,12 +153,11 @@ static int compare_at(const struct ldr_pack *pack, uint32_t i, const struct ldr_
 static bool find_index(const struct ldr_pack *pack, const struct ldr_id *id, uint32_t *out_index)
 {
 	uint32_t count = pack->entry_count;
-	uint64_t low = guess(id, count);
-	uint64_t high = low;
-	uint64_t step = 1;
+	uint64_t low, high, step = 1;
 
 	if (!count)
 		return false;
+	low = high = guess(pack, id);
 	if (compare_at(pack, (uint32_t)low, id) <= 0) {
 		for (; high < count && compare_at(pack, (uint32_t)high, id) <= 0; step *= 2) {
 			low = high;

@@ -81,7 +81,7 @@ static enum ldr_status walk_blocks(struct walk *walk, struct ldr_error *err)
 	LDR_AUTO_FREE struct pack_extent *extents = ldr_pack_extents(walk->pack);
 	uint64_t end = LDR_PACK_HEADER_BYTES;
 
-	if (walk->pack->entry_count && !extents)
+	if (!extents)
 		return ldr_fail(err, LDR_ENOMEM, "pack %s: no memory for %u extents",
 				walk->pack->name, walk->pack->entry_count);
 	for (uint32_t i = 0; i < walk->pack->entry_count; i++)

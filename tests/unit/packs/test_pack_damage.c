@@ -41,9 +41,9 @@ static const struct mutation mutations[] = {
 	{HEADER, 0, 12, 4, SET, 1, ALL, LDR_EUNSUPPORTED, "obfuscated pack: not supported"},
 	{HEADER, 0, 12, 4, SET, 2, ALL, LDR_EUNSUPPORTED, "encrypted pack: not supported"},
 	{HEADER, 0, 12, 4, SET, 4, ALL, LDR_EUNSUPPORTED, "header flags 0x4"},
-	{HEADER, 0, 16, 4, SET, 0, ALL, LDR_ECORRUPT, "align 0"},
-	{HEADER, 0, 16, 4, SET, 3, ALL, LDR_ECORRUPT, "align 3"},
-	{HEADER, 0, 16, 4, SET, 1 << 17, ALL, LDR_ECORRUPT, "align 131072"},
+	{HEADER, 0, 16, 4, SET, 0, ALL, LDR_ECORRUPT, "align 0, not a power"},
+	{HEADER, 0, 16, 4, SET, 3, ALL, LDR_ECORRUPT, "align 3, not a power"},
+	{HEADER, 0, 16, 4, SET, 1 << 17, ALL, LDR_ECORRUPT, "align 131072, not a power"},
 	{HEADER, 0, 16, 4, SET, 4096, ALL, LDR_ECORRUPT, "expected at 4096, align 4096"},
 	{HEADER, 0, 16, 4, SET, 1, ALL, LDR_ECORRUPT, "align 1"},
 	{HEADER, 0, 20, 4, SET, 1, ALL, LDR_ECORRUPT, "reserved header bytes"},
@@ -201,6 +201,67 @@ Test(pack_damage, every_field_is_checked)
 	memcpy(copy, base.data, base.length);
 	repair(&(struct repair){copy, base.length}, ALL);
 	cr_assert_arr_eq(copy, base.data, base.length);
+}
+
+/* Fields that only together get past the checks before the one that is meant. */
+static const struct {
+	struct mutation fields[3];
+	const char *says;
+} joint[] = {
+	{{{ROW, 1, 16, 8, ADD, -8, AS_IT_IS, 0, ""},
+	  {ROW, 2, 8, 8, ADD, -8, AS_IT_IS, 0, ""},
+	  {ROW, 2, 16, 8, ADD, 8, ALL, 0, ""}},
+	 "entries have 280 bytes, not a multiple of 48"},
+	{{{ROW, 1, 16, 8, ADD, -48, AS_IT_IS, 0, ""},
+	  {ROW, 2, 8, 8, ADD, -48, AS_IT_IS, 0, ""},
+	  {ROW, 2, 16, 8, ADD, 48, ALL, 0, ""}},
+	 "checksums have 96 bytes, 5 entries"},
+	{{{ENTRY, 5, 38, 4, ADD, -1, AS_IT_IS, 0, ""},
+	  {ENTRY, 5, 42, 4, ADD, -1, AS_IT_IS, 0, ""},
+	  {ENTRY, 5, 42, 4, ADD, 0, ALL, 0, ""}},
+	 "blocks end at"},
+};
+
+Test(pack_damage, fields_that_agree_with_each_other)
+{
+	LDR_AUTO_BUFFER struct ldr_buffer base;
+	LDR_AUTO_FREE uint8_t *copy = NULL;
+
+	fixture_pack(&fixture_six, &base, NULL);
+	copy = malloc(base.length);
+	for (unsigned i = 0; i < sizeof(joint) / sizeof(*joint); i++) {
+		struct repair pack = {copy, base.length};
+		struct ldr_error err = {0};
+
+		memcpy(copy, base.data, base.length);
+		for (unsigned f = 0; f < 3; f++)
+			mutate(&pack, &joint[i].fields[f]);
+		cr_expect_eq(open_both(&pack, 0, &err), LDR_ECORRUPT, "row %u", i);
+		cr_expect(strstr(err.text, joint[i].says), "row %u: \"%s\" lacks \"%s\"", i,
+			  err.text, joint[i].says);
+	}
+}
+
+/* An entry without a byte of blocks is refused by its count, before memory is taken for it. */
+Test(pack_damage, more_entries_than_bytes)
+{
+	static const struct fixture_shape one = {1, 1, 1, NULL, NULL};
+	LDR_AUTO_BUFFER struct ldr_buffer base;
+	struct ldr_error err = {0};
+	struct repair pack;
+	uint8_t *row;
+
+	fixture_pack(&one, &base, NULL);
+	memmove(base.data + 64, base.data + 65, base.length - 65);
+	pack = (struct repair){base.data, base.length - 1};
+	ldr_put_le(pack.bytes + pack.size - 32, 8, 64 + 48 + 8);
+	for (uint32_t kind = LDR_SECTION_ENTRIES; kind <= LDR_SECTION_CHECKSUMS; kind++) {
+		row = repair_row(&pack, kind);
+		ldr_put_le(row + 8, 8, ldr_get_le(row + 8, 8) - 1);
+	}
+	repair(&pack, ALL);
+	cr_assert_eq(open_both(&pack, 0, &err), LDR_ECORRUPT);
+	cr_assert(strstr(err.text, "1 entries for 0 bytes of blocks"), "%s", err.text);
 }
 
 Test(pack_damage, ids_rise_strictly)
