@@ -63,6 +63,9 @@ LDR_API enum ldr_status ldr_view_tree_bytes(struct ldr_view *view, const uint8_t
  * say so. */
 LDR_API enum ldr_status ldr_view_places(struct ldr_view *view, uint64_t first, uint64_t count,
 					struct ldr_placed_block *out, struct ldr_error *err);
+/* Where the release's own tree and map lie; releases only. Borrowed until close. */
+LDR_API enum ldr_status ldr_view_top(struct ldr_view *view, const struct ldr_top **out_top,
+				     struct ldr_error *err);
 /* Borrowed until close. The upstream is NULL when there is none (a pack, or offline). */
 LDR_API struct ldr_source *ldr_view_source(struct ldr_view *view);
 LDR_API const struct ldr_upstream *ldr_view_upstream(struct ldr_view *view);

@@ -75,6 +75,16 @@ static enum ldr_status load_top(struct ldr_view *view, struct ldr_error *err)
 	return status ? status : prepare_map(view, err);
 }
 
+enum ldr_status ldr_view_top(struct ldr_view *view, const struct ldr_top **out_top,
+			     struct ldr_error *err)
+{
+	enum ldr_status status = load_top(view, err);
+
+	if (!status)
+		*out_top = &view->top;
+	return status;
+}
+
 /* Where read_many puts what it delivers: the tree's blocks one after the other, then the map's. */
 struct metadata {
 	struct ldr_view *view;
