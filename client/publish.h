@@ -47,11 +47,11 @@ struct ldr_publish_request {
 	struct ldr_codec_choice codec; /* (auto) */
 	bool codec_given;
 	struct ldr_chunk_sizes chunks; /* (LDR_CHUNK_SIZES_DEFAULT) */
-	unsigned workers;	       /* (processors) */
+	unsigned workers;              /* (processors) */
 	enum ldr_link_policy links;
-	const char *like;	   /* another channel whose blocks are known too (none) */
-	const char *note;	   /* ("") */
-	int64_t expires_s;	   /* seconds since 1970 (never) */
+	const char *like;          /* another channel whose blocks are known too (none) */
+	const char *note;          /* ("") */
+	int64_t expires_s;         /* seconds since 1970 (never) */
 	const char *const *layout; /* as in ldr_build_options */
 	size_t layout_count;
 	bool dry_run; /* store nothing, say what would be */
@@ -67,11 +67,11 @@ struct ldr_publish_outcome {
 	struct ldr_tree_totals totals;
 	struct ldr_scan_totals scanned;
 	struct ldr_build_stats stats;
-	uint32_t packs;		    /* new ones */
-	uint32_t packs_held;	    /* of these, there already */
-	uint64_t pack_bytes;	    /* written or sent */
+	uint32_t packs;             /* new ones */
+	uint32_t packs_held;        /* of these, there already */
+	uint64_t pack_bytes;        /* written or sent */
 	uint64_t previous_sequence; /* 0: the channel's first release */
-	unsigned attempts;	    /* 1, or more after rebasing */
+	unsigned attempts;          /* 1, or more after rebasing */
 };
 
 LDR_API enum ldr_status ldr_publish_folder(const struct ldr_publish_request *request,

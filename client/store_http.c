@@ -22,7 +22,7 @@
 
 struct upload {
 	struct ldr_stream *stream; /* owns; NULL: the slot is free */
-	char *url;		   /* owns */
+	char *url;                 /* owns */
 	uint64_t size_bytes;
 	unsigned attempts;
 	/* Written by the I/O thread under the mutex. */
