@@ -1,0 +1,73 @@
+/*
+ * What the commands print; see output.h.
+ */
+#include "client/cli/output.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+enum ldr_status ldr_output_flush(struct ldr_error *err)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return LDR_OK;
+	return ldr_fail_errno(err, errno ? errno : EIO, "standard output");
+}
+
+enum ldr_status ldr_output_json(json_t *object, struct ldr_error *err)
+{
+	int code;
+
+	if (!object)
+		return ldr_fail(err, LDR_ENOMEM, "output: out of memory");
+	code = json_dumpf(object, stdout, JSON_COMPACT);
+	json_decref(object);
+	if (code || putchar('\n') == EOF)
+		return ldr_fail_errno(err, errno ? errno : EIO, "standard output");
+	return ldr_output_flush(err);
+}
+
+const char *ldr_output_bytes(uint64_t bytes, char text[LDR_BYTES_TEXT])
+{
+	static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB", "EB"};
+	double value = (double)bytes;
+	int unit = 0;
+
+	for (; value >= 999.5; unit++)
+		value /= 1000;
+	snprintf(text, LDR_BYTES_TEXT, unit && value < 99.95 ? "%.1f %s" : "%.0f %s", value,
+		 units[unit]);
+	return text;
+}
+
+const char *ldr_output_mode(enum ldr_kind kind, uint32_t mode, char text[LDR_MODE_TEXT])
+{
+	static const char letters[] = "rwxrwxrwx";
+
+	text[0] = kind == LDR_KIND_FOLDER ? 'd' : kind == LDR_KIND_SYMLINK ? 'l' : '-';
+	for (int i = 0; i < 9; i++)
+		text[1 + i] = mode >> (8 - i) & 1 ? letters[i] : '-';
+	text[LDR_MODE_TEXT - 1] = '\0';
+	return text;
+}
+
+json_t *ldr_output_codecs(const struct ldr_build_stats *stats)
+{
+	json_t *codecs = json_object();
+
+	for (int i = 0; i < LDR_CODEC_COUNT; i++)
+		json_object_set_new(
+			codecs, ldr_codec_name((enum ldr_codec)i),
+			json_pack("{s:I, s:I, s:I}", "blocks", (json_int_t)stats->codec_blocks[i],
+				  "plain_bytes", (json_int_t)stats->codec_plain_bytes[i],
+				  "stored_bytes", (json_int_t)stats->codec_stored_bytes[i]));
+	return codecs;
+}
+
+void ldr_output_report(const struct ldr_scan_report *report)
+{
+	for (unsigned i = 0; i < report->row_count; i++)
+		fprintf(stderr, "  %s\n", report->rows[i]);
+	if (report->count > report->row_count)
+		fprintf(stderr, "  and %" PRIu64 " more\n", report->count - report->row_count);
+}
