@@ -19,23 +19,6 @@ struct output {
 	uint64_t size_bytes;
 };
 
-static enum ldr_status output_open(const char *path, struct output *out, struct ldr_error *err)
-{
-	const char *slash = strrchr(path, '/');
-	LDR_AUTO_FREE char *folder = NULL;
-
-	out->name = slash ? slash + 1 : path;
-	if (slash == path)
-		folder = strdup("/");
-	else
-		folder = slash ? strndup(path, (size_t)(slash - path)) : strdup(".");
-	if (!folder)
-		return ldr_fail(err, LDR_ENOMEM, "%s: out of memory", path);
-	if (out->name[0] == '\0')
-		return ldr_fail(err, LDR_EINVAL, "%s: is a folder, wanted a file's name", path);
-	return ldr_root_open(folder, false, &out->root, err);
-}
-
 static enum ldr_status output_begin(void *context, struct ldr_stream **out_stream,
 				    struct ldr_error *err)
 {
@@ -109,7 +92,7 @@ enum ldr_status ldr_archive_folder(const char *folder, const char *out_path,
 				   struct ldr_error *err)
 {
 	struct output output = {0};
-	enum ldr_status status = output_open(out_path, &output, err);
+	enum ldr_status status = ldr_root_open_above(out_path, &output.root, &output.name, err);
 
 	if (!status)
 		status = refuse_inside(folder, &output, out_path, err);
@@ -220,7 +203,7 @@ enum ldr_status ldr_archive_export(struct ldr_view *view, const char *out_path,
 {
 	struct export export = {.view = view};
 	struct output output = {0};
-	enum ldr_status status = output_open(out_path, &output, err);
+	enum ldr_status status = ldr_root_open_above(out_path, &output.root, &output.name, err);
 
 	*out = (struct ldr_archive_outcome){0};
 	if (!status)

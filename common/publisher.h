@@ -85,6 +85,10 @@ struct ldr_publish_result {
  * LDR_ENOTFOUND, LDR_ENOTDIR, LDR_EDENIED ... */
 LDR_API enum ldr_status ldr_root_open(const char *path, bool make, struct ldr_root **out_root,
 				      struct ldr_error *err);
+/* Opens the folder that a file named by the user lies in, and gives the name in it (a part of path).
+ * LDR_EINVAL: path ends in a slash. */
+LDR_API enum ldr_status ldr_root_open_above(const char *path, struct ldr_root **out_root,
+					    const char **out_name, struct ldr_error *err);
 LDR_API void ldr_root_close(struct ldr_root *root);
 void ldr_root_cleanup(struct ldr_root **root);
 #define LDR_AUTO_ROOT __attribute__((cleanup(ldr_root_cleanup)))

@@ -67,6 +67,24 @@ enum ldr_status ldr_root_open_inside(const struct ldr_root *root, const char *na
 	return make_root(&fd, root->path, name, out_root, err);
 }
 
+enum ldr_status ldr_root_open_above(const char *path, struct ldr_root **out_root,
+				    const char **out_name, struct ldr_error *err)
+{
+	const char *slash = strrchr(path, '/');
+	LDR_AUTO_FREE char *folder = NULL;
+
+	if (slash == path)
+		folder = strdup("/");
+	else
+		folder = slash ? strndup(path, (size_t)(slash - path)) : strdup(".");
+	if (!folder)
+		return ldr_fail(err, LDR_ENOMEM, "%s: out of memory", path);
+	*out_name = slash ? slash + 1 : path;
+	if (**out_name == '\0')
+		return ldr_fail(err, LDR_EINVAL, "%s: names a folder, wanted a file", path);
+	return ldr_root_open(folder, false, out_root, err);
+}
+
 void ldr_root_close(struct ldr_root *root)
 {
 	if (!root)

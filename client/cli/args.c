@@ -11,7 +11,7 @@
 
 #include "common/bytes.h"
 #include "common/clock.h"
-#include "common/publisher.h"
+#include "common/os.h"
 
 #define FIRST_CODE 1000 /* above every character */
 
@@ -30,22 +30,22 @@ static const struct option_row option_rows[LDR_OPT_COUNT] = {
 enum ldr_status ldr_args_read_file(const char *path, size_t max_bytes, uint8_t **out_data,
 				   size_t *out_length, struct ldr_error *err)
 {
-	const char *slash = strrchr(path, '/');
-	LDR_AUTO_ROOT struct ldr_root *root = NULL;
-	LDR_AUTO_FREE char *folder = NULL;
-	enum ldr_status status;
+	LDR_AUTO_FREE uint8_t *data = malloc(max_bytes + 1);
+	LDR_AUTO_FD int fd = -1;
+	int code;
 
-	if (slash == path)
-		folder = strdup("/");
-	else
-		folder = slash ? strndup(path, (size_t)(slash - path)) : strdup(".");
-	if (!folder)
+	if (!data)
 		return ldr_fail(err, LDR_ENOMEM, "%s: out of memory", path);
-	status = ldr_root_open(folder, false, &root, err);
-	if (status)
-		return status;
-	return ldr_root_read_file(root, slash ? slash + 1 : path, max_bytes, out_data, out_length,
-				  err);
+	code = ldr_os_open_file(path, &fd);
+	if (!code)
+		code = ldr_os_pread(fd, data, max_bytes + 1, 0, out_length);
+	if (code)
+		return ldr_fail_errno(err, code, "%s", path);
+	if (*out_length > max_bytes)
+		return ldr_fail(err, LDR_EINVAL, "%s: more than %zu bytes", path, max_bytes);
+	data[*out_length] = '\0';
+	*out_data = LDR_STEAL(data);
+	return LDR_OK;
 }
 
 static enum ldr_status bad_value(enum ldr_option option, const char *value, const char *wanted,
