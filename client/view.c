@@ -45,18 +45,23 @@ static enum ldr_status open_fetch(struct ldr_view *view, const struct ldr_locati
 }
 
 static enum ldr_status find_keys(struct ldr_view *view, const struct ldr_location *source,
-				 const struct ldr_view_options *options, struct ldr_pin *out_pin,
-				 struct ldr_error *err)
+				 const struct ldr_view_options *options, struct ldr_error *err)
 {
+	struct ldr_error why = {0};
 	enum ldr_status status = LDR_ENOTFOUND;
 
 	if (view->disk)
-		status = ldr_trust_find_pin(ldr_disk_root(view->disk), source->base, out_pin, err);
-	if (status == LDR_ENOTFOUND && options->key_count == 0)
+		status = ldr_trust_find_pin(ldr_disk_root(view->disk), source->base, &view->pin,
+					    &why);
+	view->keys = options->key_count ? options->keys : &view->pin.key;
+	view->key_count = options->key_count ? options->key_count : 1;
+	if (options->key_count || !status)
+		return LDR_OK;
+	if (status == LDR_ENOTFOUND)
 		return ldr_fail(err, LDR_EUSAGE,
 				"%s: no key is trusted for this store yet: use --trust KEY.pub",
 				source->text);
-	return status == LDR_ENOTFOUND || options->key_count ? LDR_OK : status;
+	return ldr_fail(err, status, "%s", why.text);
 }
 
 static enum ldr_status load_record_offline(struct ldr_view *view, const struct ldr_location *source,
@@ -121,16 +126,16 @@ static enum ldr_status remember(enum ldr_status status)
 }
 
 static enum ldr_status apply_trust(struct ldr_view *view, const struct ldr_location *source,
-				   struct ldr_public_key *const *keys, size_t key_count,
-				   const struct ldr_pin *pin, struct ldr_error *err)
+				   struct ldr_error *err)
 {
+	const struct ldr_pin *pin = &view->pin;
 	const struct ldr_root *root = view->disk ? ldr_disk_root(view->disk) : NULL;
 	const struct ldr_release *release = &view->release;
 	const struct ldr_public_key *signer = NULL;
 	bool pinned = pin->key && memcmp(pin->store, release->store, LDR_STORE_ID_BYTES) == 0;
 	enum ldr_status status;
 
-	if (!pinned && keys == &pin->key)
+	if (!pinned && view->keys == &pin->key)
 		return ldr_fail(err, LDR_EUNTRUSTED,
 				"%s: another store than the one seen here before: check it, then "
 				"use --trust KEY.pub",
@@ -138,38 +143,34 @@ static enum ldr_status apply_trust(struct ldr_view *view, const struct ldr_locat
 	if (!root || source->sequence)
 		return LDR_OK;
 	status = remember(ldr_trust_advance(root, release, view->record, view->record_length,
-					    source->text, keys, key_count, err));
-	for (size_t i = 0; i < key_count; i++)
-		if (strcmp(ldr_public_key_kid(keys[i]), release->kid) == 0)
-			signer = keys[i];
+					    source->text, view->keys, view->key_count, err));
+	for (size_t i = 0; i < view->key_count; i++)
+		if (strcmp(ldr_public_key_kid(view->keys[i]), release->kid) == 0)
+			signer = view->keys[i];
 	if (status || (pinned && strcmp(ldr_public_key_kid(pin->key), release->kid) == 0))
 		return status;
 	return remember(ldr_trust_pin(root, source->base, signer, release->store, err));
 }
 
 static enum ldr_status open_release(struct ldr_view *view, const struct ldr_location *source,
-				    const struct ldr_view_options *options,
-				    const struct ldr_pin *pin, struct ldr_error *err)
+				    struct ldr_error *err)
 {
-	struct ldr_public_key *const *keys = options->key_count ? options->keys : &pin->key;
-	size_t key_count = options->key_count ? options->key_count : 1;
-	enum ldr_status status = load_record(view, source, pin, err);
+	enum ldr_status status = load_record(view, source, &view->pin, err);
 
 	if (!status)
-		status = ldr_release_verify(view->record, view->record_length, source->text, keys,
-					    key_count, &view->release, err);
+		status = ldr_release_verify(view->record, view->record_length, source->text,
+					    view->keys, view->key_count, &view->release, err);
 	if (status)
 		return status;
 	view->has_release = true;
 	status = check_asked(view, source, err);
-	return status ? status : apply_trust(view, source, keys, key_count, pin, err);
+	return status ? status : apply_trust(view, source, err);
 }
 
 static enum ldr_status open_store_view(struct ldr_view *view, const struct ldr_location *source,
 				       const struct ldr_view_options *options,
 				       struct ldr_error *err)
 {
-	struct ldr_pin pin = {0};
 	enum ldr_status status = LDR_OK;
 
 	if (options->cache_path)
@@ -177,10 +178,9 @@ static enum ldr_status open_store_view(struct ldr_view *view, const struct ldr_l
 	if (!status && !view->offline)
 		status = open_fetch(view, source, options, err);
 	if (!status)
-		status = find_keys(view, source, options, &pin, err);
+		status = find_keys(view, source, options, err);
 	if (!status)
-		status = open_release(view, source, options, &pin, err);
-	ldr_public_key_free(pin.key);
+		status = open_release(view, source, err);
 	if (!status)
 		status = ldr_source_new(view->memory, view->disk, &view->source, err);
 	if (status || view->offline)
@@ -239,6 +239,7 @@ void ldr_view_close(struct ldr_view *view)
 	ldr_disk_close(view->disk);
 	ldr_memory_cache_free(view->memory);
 	ldr_pack_unref(view->pack);
+	ldr_public_key_free(view->pin.key);
 	ldr_tree_free(view->tree);
 	if (view->has_top)
 		ldr_top_dispose(&view->top);
@@ -261,6 +262,31 @@ void ldr_view_cleanup(struct ldr_view **view)
 const struct ldr_release *ldr_view_release(const struct ldr_view *view)
 {
 	return view->has_release ? &view->release : NULL;
+}
+
+enum ldr_status ldr_view_previous(struct ldr_view *view, const struct ldr_release *of,
+				  struct ldr_release *out, struct ldr_error *err)
+{
+	LDR_AUTO_FREE uint8_t *record = NULL;
+	char path[LDR_STORE_PATH_BYTES];
+	size_t length;
+	enum ldr_status status;
+
+	if (!view->fetch)
+		return ldr_fail(err, LDR_EOFFLINE, "%s: its history is not held", view->name);
+	ldr_store_release_path(of->channel, of->previous_sequence, path);
+	status = ldr_fetch_object(view->fetch, path, LDR_RELEASE_MAX_BYTES, &record, &length, err);
+	if (!status)
+		status = ldr_release_verify((char *)record, length, path, view->keys,
+					    view->key_count, out, err);
+	if (status)
+		return status;
+	if (ldr_id_equal(&out->digest, &of->previous_digest))
+		return LDR_OK;
+	ldr_release_dispose(out);
+	return ldr_fail(err, LDR_EUNTRUSTED,
+			"%s: is not the record that sequence %" PRIu64 " names as its previous one",
+			path, of->sequence);
 }
 
 const char *ldr_view_record(const struct ldr_view *view, size_t *out_length)

@@ -23,7 +23,7 @@
 
 struct ldr_view;
 
-/* Zero means none, or the default. Borrowed until the view is open. */
+/* Zero means none, or the default. Borrowed until the view is open, the keys until it is closed. */
 struct ldr_view_options {
 	const char
 		*cache_path; /* the disk cache's folder; NULL: none (then `offline` cannot work) */
@@ -48,6 +48,10 @@ void ldr_view_cleanup(struct ldr_view **view);
 /* The signed record and its bytes; NULL for a pack that carries none. Borrowed until close. */
 LDR_API const struct ldr_release *ldr_view_release(const struct ldr_view *view);
 LDR_API const char *ldr_view_record(const struct ldr_view *view, size_t *out_length);
+/* The record before `of`, checked by signature and by the digest that `of` gives; of->previous_sequence
+ * must not be 0. On success *out must be disposed. */
+LDR_API enum ldr_status ldr_view_previous(struct ldr_view *view, const struct ldr_release *of,
+					  struct ldr_release *out, struct ldr_error *err);
 /* What to call it in messages: "game.pack", "http://host#live@7". */
 LDR_API const char *ldr_view_name(const struct ldr_view *view);
 

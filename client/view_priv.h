@@ -5,6 +5,7 @@
 #ifndef LDR_CLIENT_VIEW_PRIV_H
 #define LDR_CLIENT_VIEW_PRIV_H
 
+#include "client/trust.h"
 #include "client/view.h"
 
 struct ldr_view {
@@ -16,6 +17,9 @@ struct ldr_view {
 	struct ldr_fetch *fetch;
 	struct ldr_source *source;
 	bool offline;
+	struct ldr_pin pin;                 /* owns its key */
+	struct ldr_public_key *const *keys; /* trusted: the user's, or &pin.key */
+	size_t key_count;
 
 	char *record;
 	size_t record_length;

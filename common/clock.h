@@ -24,4 +24,9 @@ static inline uint64_t ldr_clock_now_ms(const struct ldr_clock *clock)
 	return clock->now_ns(clock) / 1000000;
 }
 
+static inline double ldr_clock_seconds_since(const struct ldr_clock *clock, uint64_t started_ns)
+{
+	return (double)(clock->now_ns(clock) - started_ns) / 1e9;
+}
+
 #endif

@@ -394,3 +394,13 @@ struct ldr_view_options ldr_args_view_options(const struct ldr_args *args)
 			      .limit_rate_bytes = args->limit_rate_bytes},
 	};
 }
+
+enum ldr_status ldr_args_open_view(const struct ldr_args *args, int index,
+				   struct ldr_view **out_view, struct ldr_error *err)
+{
+	const struct ldr_view_options options = ldr_args_view_options(args);
+	LDR_AUTO_LOCATION struct ldr_location source = {0};
+	enum ldr_status status = ldr_location_parse_source(args->positional[index], &source, err);
+
+	return status ? status : ldr_view_open(&source, &options, out_view, err);
+}

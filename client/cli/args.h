@@ -120,5 +120,8 @@ enum ldr_status ldr_args_read_file(const char *path, size_t max_bytes, uint8_t *
 				   size_t *out_length, struct ldr_error *err);
 /* What a view needs of the arguments. */
 struct ldr_view_options ldr_args_view_options(const struct ldr_args *args);
+/* Opens the SRC that the positional argument `index` names. */
+enum ldr_status ldr_args_open_view(const struct ldr_args *args, int index,
+				   struct ldr_view **out_view, struct ldr_error *err);
 
 #endif

@@ -64,6 +64,17 @@ json_t *ldr_output_codecs(const struct ldr_build_stats *stats)
 	return codecs;
 }
 
+json_t *ldr_output_release(const struct ldr_release *release)
+{
+	char digest[LDR_ID_HEX_CHARS + 1];
+
+	if (!release)
+		return json_null();
+	ldr_id_to_hex(&release->digest, digest);
+	return json_pack("{s:s, s:I, s:s}", "channel", release->channel, "sequence",
+			 (json_int_t)release->sequence, "digest", digest);
+}
+
 void ldr_output_report(const struct ldr_scan_report *report)
 {
 	for (unsigned i = 0; i < report->row_count; i++)

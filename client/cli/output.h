@@ -12,6 +12,7 @@
 
 #include "common/error.h"
 #include "packs/builder.h"
+#include "packs/release.h"
 #include "packs/tree_reader.h"
 
 /* Prints the object as one line on standard output and gives it back (decref). LDR_ENOMEM for NULL;
@@ -25,6 +26,8 @@ const char *ldr_output_bytes(uint64_t bytes, char text[LDR_BYTES_TEXT]);
 const char *ldr_output_mode(enum ldr_kind kind, uint32_t mode, char text[LDR_MODE_TEXT]);
 /* Blocks and bytes by codec. */
 json_t *ldr_output_codecs(const struct ldr_build_stats *stats);
+/* Channel, sequence, digest; null for NULL. */
+json_t *ldr_output_release(const struct ldr_release *release);
 /* The rows of a scan's report on standard error. */
 void ldr_output_report(const struct ldr_scan_report *report);
 /* Flushes standard output; LDR_EIO when something could not be written (a full disk, a closed pipe). */
