@@ -91,30 +91,37 @@ static bool has_wanted_bytes(struct comparison *comparison, int folder_fd, const
 	return true;
 }
 
+static bool make_room(struct ldr_plan *plan)
+{
+	size_t room = plan->step_room ? plan->step_room * 2 : 1024;
+	struct ldr_batch_step *steps = realloc(plan->steps, room * sizeof(*steps));
+	char **strings;
+
+	if (!steps)
+		return false;
+	plan->steps = steps;
+	strings = realloc(plan->strings, 2 * room * sizeof(*strings));
+	if (!strings)
+		return false;
+	plan->strings = strings;
+	plan->step_room = room;
+	return true;
+}
+
 enum ldr_status ldr_plan_step(struct ldr_plan *plan, enum ldr_batch_kind kind, const char *path,
 			      const char *source, size_t source_length, uint32_t mode,
 			      struct ldr_error *err)
 {
-	struct ldr_batch_step *step;
+	char **strings;
 
-	if (plan->step_count == plan->step_room) {
-		size_t room = plan->step_room ? plan->step_room * 2 : 1024;
-		struct ldr_batch_step *steps = realloc(plan->steps, room * sizeof(*steps));
-
-		if (!steps)
-			return ldr_fail(err, LDR_ENOMEM, "plan of %zu steps", room);
-		plan->steps = steps;
-		plan->step_room = room;
-	}
-	step = &plan->steps[plan->step_count];
-	*step = (struct ldr_batch_step){
-		.kind = kind,
-		.path = strdup(path),
-		.source = source ? strndup(source, source_length) : NULL,
-		.mode = mode,
-	};
-	plan->step_count++;
-	if (!step->path || (source && !step->source))
+	if (plan->step_count == plan->step_room && !make_room(plan))
+		return ldr_fail(err, LDR_ENOMEM, "plan of %zu steps", plan->step_count + 1);
+	strings = plan->strings + 2 * plan->step_count;
+	strings[0] = strdup(path);
+	strings[1] = source ? strndup(source, source_length) : NULL;
+	plan->steps[plan->step_count++] = (struct ldr_batch_step){
+		.kind = kind, .path = strings[0], .source = strings[1], .mode = mode};
+	if (!strings[0] || (source && !strings[1]))
 		return ldr_fail(err, LDR_ENOMEM, "plan: %s: out of memory", path);
 	return LDR_OK;
 }
@@ -321,10 +328,9 @@ void ldr_plan_free(struct ldr_plan *plan)
 {
 	if (!plan)
 		return;
-	for (size_t i = 0; i < plan->step_count; i++) {
-		free((char *)plan->steps[i].path);
-		free((char *)plan->steps[i].source);
-	}
+	for (size_t i = 0; i < 2 * plan->step_count; i++)
+		free(plan->strings[i]);
+	free(plan->strings);
 	free(plan->steps);
 	free(plan->stamps);
 	free(plan->files);

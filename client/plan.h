@@ -57,7 +57,8 @@ struct ldr_plan {
 	uint64_t destination_count;
 	struct ldr_wanted_block *wanted; /* by rising ordinal */
 	uint64_t wanted_count;
-	struct ldr_batch_step *steps; /* own their strings */
+	struct ldr_batch_step *steps; /* borrow their strings from `strings` */
+	char **strings;               /* two for each step; owns */
 	size_t step_count;
 	size_t step_room;
 	size_t removals; /* of these, files and links that go */

@@ -34,7 +34,10 @@ static enum ldr_status open_fetch(struct ldr_view *view, const struct ldr_locati
 	if (options->host_count >= LDR_FETCH_HOSTS_MAX)
 		return ldr_fail(err, LDR_EUSAGE, "%zu hosts, limit %d", options->host_count + 1,
 				LDR_FETCH_HOSTS_MAX);
-	hosts[fetch.host_count++] = source->base;
+	view->base = strdup(source->base);
+	if (!view->base)
+		return ldr_fail(err, LDR_ENOMEM, "%s: out of memory", source->text);
+	hosts[fetch.host_count++] = view->base;
 	for (size_t i = 0; i < options->host_count; i++)
 		hosts[fetch.host_count++] = options->hosts[i];
 	status = ldr_transport_new(&options->transport, &view->transport, err);
@@ -250,6 +253,7 @@ void ldr_view_close(struct ldr_view *view)
 	free(view->map_loaded);
 	free(view->map_ends);
 	free(view->record);
+	free(view->base);
 	free(view->name);
 	free(view);
 }

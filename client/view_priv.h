@@ -10,6 +10,7 @@
 
 struct ldr_view {
 	char *name;
+	char *base;            /* URL of the store's first host; NULL for a pack */
 	struct ldr_pack *pack; /* of a local archive */
 	struct ldr_disk_cache *disk;
 	struct ldr_memory_cache *memory;
