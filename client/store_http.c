@@ -124,7 +124,7 @@ static enum ldr_status http_move_channel(void *self, const char *path, const voi
 
 /* ---- uploads ---- */
 
-static bool upload_answer(void *context, const void *bytes, size_t length)
+static enum ldr_flow upload_answer(void *context, const void *bytes, size_t length)
 {
 	struct upload *upload = context;
 	size_t room = sizeof(upload->answer) - upload->answer_length;
@@ -133,7 +133,7 @@ static bool upload_answer(void *context, const void *bytes, size_t length)
 		length = room;
 	ldr_copy(upload->answer + upload->answer_length, bytes, length);
 	upload->answer_length += length;
-	return true;
+	return LDR_FLOW_GO;
 }
 
 static void upload_done(void *context, enum ldr_status status, const struct ldr_response *response,

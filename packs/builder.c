@@ -48,7 +48,7 @@ static enum ldr_status take_options(struct ldr_build_options *to,
 static void builder_dispose(struct ldr_builder *builder)
 {
 	ldr_feed_stop(builder);
-	ldr_store_abort(builder);
+	ldr_payload_abort(builder);
 	if (builder->folder_fd >= 0)
 		ldr_os_close(builder->folder_fd);
 	ldr_run_blocks_dispose(&builder->blocks);
@@ -74,16 +74,16 @@ static enum ldr_status read_files(struct ldr_builder *builder, struct ldr_error 
 
 static enum ldr_status finish_archive(struct ldr_builder *builder, struct ldr_error *err)
 {
-	enum ldr_status status = ldr_store_open(builder, err);
+	enum ldr_status status = ldr_payload_open(builder, err);
 
-	return status ? status : ldr_store_seal(builder, true, err);
+	return status ? status : ldr_payload_seal(builder, true, err);
 }
 
 static enum ldr_status finish_release(struct ldr_builder *builder, struct ldr_error *err)
 {
 	enum ldr_status status = ldr_builder_store_tree(builder, err);
 
-	return status ? status : ldr_store_seal(builder, false, err);
+	return status ? status : ldr_payload_seal(builder, false, err);
 }
 
 static enum ldr_status run(struct ldr_builder *builder, struct ldr_error *err)

@@ -135,7 +135,7 @@ static enum ldr_status store_oldest(struct ldr_builder *builder, bool wait, bool
 	*out_stored = batch != NULL;
 	if (!batch)
 		return LDR_OK;
-	status = ldr_store_batch(builder, batch, err);
+	status = ldr_payload_batch(builder, batch, err);
 	ldr_pipeline_release(builder->pipeline);
 	return status;
 }

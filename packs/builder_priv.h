@@ -156,14 +156,14 @@ enum ldr_status ldr_feed_bytes(struct ldr_builder *builder, const void *bytes, s
 enum ldr_status ldr_feed_drain(struct ldr_builder *builder, struct ldr_error *err);
 
 /* builder_store.c. A finished batch's blocks get their places. */
-enum ldr_status ldr_store_batch(struct ldr_builder *builder, const struct ldr_feed_batch *batch,
-				struct ldr_error *err);
+enum ldr_status ldr_payload_batch(struct ldr_builder *builder, const struct ldr_feed_batch *batch,
+				  struct ldr_error *err);
 /* Opens a pack where none is open. */
-enum ldr_status ldr_store_open(struct ldr_builder *builder, struct ldr_error *err);
+enum ldr_status ldr_payload_open(struct ldr_builder *builder, struct ldr_error *err);
 /* Seals the open pack, if any, and gives it to the sink; tree: with this section. */
-enum ldr_status ldr_store_seal(struct ldr_builder *builder, bool tree, struct ldr_error *err);
+enum ldr_status ldr_payload_seal(struct ldr_builder *builder, bool tree, struct ldr_error *err);
 /* After an error: forgets the open pack. */
-void ldr_store_abort(struct ldr_builder *builder);
+void ldr_payload_abort(struct ldr_builder *builder);
 
 /* builder_tree.c: the tree and the places; then, for a release, tree, map and top as blocks. */
 enum ldr_status ldr_builder_make_tree(struct ldr_builder *builder, struct ldr_error *err);

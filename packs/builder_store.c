@@ -9,7 +9,7 @@
 
 /* ---- packs ---- */
 
-enum ldr_status ldr_store_open(struct ldr_builder *builder, struct ldr_error *err)
+enum ldr_status ldr_payload_open(struct ldr_builder *builder, struct ldr_error *err)
 {
 	struct ldr_pack_writer_options options = {.align = builder->options.align};
 	uint64_t number = (uint64_t)builder->options.first_pack_number + builder->result.pack_count;
@@ -40,7 +40,7 @@ static enum ldr_status note_pack(struct ldr_builder *builder, const struct ldr_i
 	return LDR_OK;
 }
 
-enum ldr_status ldr_store_seal(struct ldr_builder *builder, bool tree, struct ldr_error *err)
+enum ldr_status ldr_payload_seal(struct ldr_builder *builder, bool tree, struct ldr_error *err)
 {
 	const struct ldr_build *result = &builder->result;
 	enum ldr_status status = LDR_OK;
@@ -63,7 +63,7 @@ enum ldr_status ldr_store_seal(struct ldr_builder *builder, bool tree, struct ld
 				     result->pack_count - 1, err);
 }
 
-void ldr_store_abort(struct ldr_builder *builder)
+void ldr_payload_abort(struct ldr_builder *builder)
 {
 	ldr_pack_writer_free(LDR_STEAL(builder->writer));
 	ldr_stream_abort(LDR_STEAL(builder->stream));
@@ -80,7 +80,7 @@ static enum ldr_status make_room(struct ldr_builder *builder, uint32_t stored_by
 	if (ldr_pack_writer_count(builder->writer) == 0 ||
 	    ldr_pack_writer_bytes(builder->writer) + stored_bytes <= target)
 		return LDR_OK;
-	return ldr_store_seal(builder, false, err);
+	return ldr_payload_seal(builder, false, err);
 }
 
 /* ---- blocks ---- */
@@ -103,7 +103,7 @@ static enum ldr_status append(struct ldr_builder *builder, struct ldr_run_block 
 	enum ldr_status status = make_room(builder, block->stored_bytes, err);
 
 	if (!status)
-		status = ldr_store_open(builder, err);
+		status = ldr_payload_open(builder, err);
 	if (!status && builder->writer)
 		status = ldr_pack_writer_append(builder->writer, &run->block, block->codec, stored,
 						block->stored_bytes, &offset, err);
@@ -138,8 +138,8 @@ static enum ldr_status store_block(struct ldr_builder *builder, const struct ldr
 	return append(builder, run, block, batch->stored + block->at, err);
 }
 
-enum ldr_status ldr_store_batch(struct ldr_builder *builder, const struct ldr_feed_batch *batch,
-				struct ldr_error *err)
+enum ldr_status ldr_payload_batch(struct ldr_builder *builder, const struct ldr_feed_batch *batch,
+				  struct ldr_error *err)
 {
 	enum ldr_status status = LDR_OK;
 
