@@ -356,5 +356,13 @@ enum ldr_status ldr_view_read_file(struct ldr_view *view, uint32_t node,
 						      &delivery, err);
 		done += count;
 	}
+	if (status) {
+		char path[LDR_PATH_MAX_BYTES + 1], quoted[LDR_QUOTE_BYTES];
+		size_t length = ldr_tree_path(tree, node, path);
+
+		ldr_error_prefix(err, status, "%s: %s%s", view->name,
+				 ldr_path_quote(path, length, quoted),
+				 status == LDR_EOFFLINE ? ": offline" : "");
+	}
 	return status;
 }
