@@ -42,6 +42,11 @@ static int compare_ids(const void *a, const void *b)
 	return ldr_id_compare(a, b);
 }
 
+static bool contains(const struct ldr_id *sorted, uint32_t count, const struct ldr_id *id)
+{
+	return count && bsearch(id, sorted, count, sizeof(*id), compare_ids);
+}
+
 static bool add_name(struct listing *listing, const struct ldr_id *id)
 {
 	if (listing->count == listing->capacity) {
@@ -167,7 +172,7 @@ static enum ldr_status load(struct listing *listing, const char *name, const str
 	struct ldr_lookup_listed listed;
 	struct stat info;
 
-	if (bsearch(id, listing->known, listing->known_count, sizeof(*id), compare_ids) ||
+	if (contains(listing->known, listing->known_count, id) ||
 	    ldr_os_stat_at(ldr_root_fd(cache->packs), name, &info) || !S_ISREG(info.st_mode))
 		return LDR_OK;
 	if (ldr_lookup_file_find(&listing->file, id, &listed) &&
@@ -246,8 +251,7 @@ static void drop_missing(struct listing *listing)
 		struct ldr_disk_pack *pack = &cache->table[i];
 
 		if (pack->state == LDR_DISK_PACK_PUBLISHED && pack->listing < listing->number &&
-		    !bsearch(&pack->id, listing->ids, listing->count, sizeof(struct ldr_id),
-			     compare_ids))
+		    !contains(listing->ids, listing->count, &pack->id))
 			ldr_disk_drop_pack_locked(cache, i);
 	}
 	ldr_mutex_unlock(&cache->lock);

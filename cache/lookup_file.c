@@ -144,7 +144,7 @@ static enum ldr_status check_rows(const struct ldr_lookup_file *file,
 enum ldr_status ldr_lookup_file_parse(const void *bytes, size_t length,
 				      struct ldr_lookup_file *out_file, struct ldr_error *err)
 {
-	uint64_t packs, rows, row = 0;
+	uint64_t packs = 0, rows = 0, row = 0;
 	struct ldr_lookup_file file;
 	struct ldr_lookup_listed listed = {0};
 	enum ldr_status status = check_frame(bytes, length, &packs, &rows, err);

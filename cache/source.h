@@ -39,7 +39,8 @@ struct ldr_upstream {
 
 struct ldr_source;
 
-/* Every block given to a caller is counted once. */
+/* Every block given to a caller is counted once; from_upstream also has what arrived and was not handed
+ * on, since its window failed before. */
 struct ldr_source_stat {
 	uint64_t from_memory;
 	uint64_t from_packs;
