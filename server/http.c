@@ -44,7 +44,7 @@ static int listen_on(const struct addrinfo *address)
 	return fd;
 }
 
-static enum ldr_status open_listener(struct ldr_http *http, struct ldr_error *err)
+static enum ldr_status open_listener(struct ldr_server *http, struct ldr_error *err)
 {
 	const char *host = http->options.host;
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
@@ -66,7 +66,7 @@ static enum ldr_status open_listener(struct ldr_http *http, struct ldr_error *er
 }
 
 /* What was really bound, since the port may have been 0. */
-static enum ldr_status set_url(struct ldr_http *http, struct ldr_error *err)
+static enum ldr_status set_url(struct ldr_server *http, struct ldr_error *err)
 {
 	struct sockaddr_storage address;
 	socklen_t length = sizeof(address);
@@ -98,7 +98,7 @@ static size_t keep_escapes(void *context, struct MHD_Connection *connection, cha
 static void connection_event(void *context, struct MHD_Connection *connection,
 			     void **socket_context, enum MHD_ConnectionNotificationCode code)
 {
-	struct ldr_http *http = context;
+	struct ldr_server *http = context;
 	const union MHD_ConnectionInfo *info;
 
 	if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
@@ -117,15 +117,15 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
 {
 	struct request *request = *request_context;
 
-	(void)data;
 	if (!request) {
 		request = request_new(context, connection, method, url);
 		if (!request)
 			return MHD_NO;
 		*request_context = request;
-		return request_begin(request, version);
+		return request_begin(request, url, version);
 	}
 	if (*data_bytes) {
+		request_put_body(request, data, *data_bytes);
 		*data_bytes = 0;
 		return MHD_YES;
 	}
@@ -159,7 +159,7 @@ static unsigned connection_limit(unsigned wanted)
 						      : OTHER_DESCRIPTORS;
 }
 
-static enum ldr_status start_daemon(struct ldr_http *http, struct ldr_error *err)
+static enum ldr_status start_daemon(struct ldr_server *http, struct ldr_error *err)
 {
 	unsigned threads = http->options.threads ? http->options.threads : ldr_thread_processors();
 	unsigned connections = http->options.max_connections ? http->options.max_connections : 4096;
@@ -174,7 +174,7 @@ static enum ldr_status start_daemon(struct ldr_http *http, struct ldr_error *err
 		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
 		MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_NOTIFY_CONNECTION,
 		connection_event, http, MHD_OPTION_NOTIFY_COMPLETED, completed, http,
-		MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
+		MHD_OPTION_END);
 	if (!http->daemon)
 		return ldr_fail(err, LDR_ENET, "%s: libmicrohttpd did not start", http->url);
 	return LDR_OK;
@@ -183,7 +183,7 @@ static enum ldr_status start_daemon(struct ldr_http *http, struct ldr_error *err
 /* Deadlines are looked at twice a second. */
 static void *sweep(void *argument)
 {
-	struct ldr_http *http = argument;
+	struct ldr_server *http = argument;
 	bool ending = false;
 
 	while (!ending) {
@@ -197,10 +197,10 @@ static void *sweep(void *argument)
 	return NULL;
 }
 
-enum ldr_status ldr_http_start(const struct ldr_http_options *options, struct ldr_http **out_http,
-			       struct ldr_error *err)
+enum ldr_status ldr_server_start(const struct ldr_server_options *options,
+				 struct ldr_server **out_http, struct ldr_error *err)
 {
-	struct ldr_http *http = calloc(1, sizeof(*http));
+	struct ldr_server *http = calloc(1, sizeof(*http));
 	enum ldr_status status;
 
 	if (!http)
@@ -221,21 +221,21 @@ enum ldr_status ldr_http_start(const struct ldr_http_options *options, struct ld
 		status = start_daemon(http, err);
 	}
 	if (status) {
-		ldr_http_free(http);
+		ldr_server_free(http);
 		return status;
 	}
 	*out_http = http;
 	return LDR_OK;
 }
 
-const char *ldr_http_url(const struct ldr_http *http)
+const char *ldr_server_url(const struct ldr_server *http)
 {
 	return http->url;
 }
 
 /* ---- end ---- */
 
-static void stop_listening(struct ldr_http *http)
+static void stop_listening(struct ldr_server *http)
 {
 	if (http->listener < 0)
 		return;
@@ -245,7 +245,7 @@ static void stop_listening(struct ldr_http *http)
 	http->listener = -1;
 }
 
-unsigned ldr_http_drain(struct ldr_http *http, uint64_t deadline_ms)
+unsigned ldr_server_drain(struct ldr_server *http, uint64_t deadline_ms)
 {
 	const struct ldr_clock *clock = ldr_clock_system();
 	uint64_t end_ms = ldr_clock_now_ms(clock) + deadline_ms;
@@ -263,7 +263,7 @@ unsigned ldr_http_drain(struct ldr_http *http, uint64_t deadline_ms)
 	return (unsigned)ldr_limits_count(http->limits);
 }
 
-static void end_sweeper(struct ldr_http *http)
+static void end_sweeper(struct ldr_server *http)
 {
 	if (!http->sweeping)
 		return;
@@ -274,11 +274,14 @@ static void end_sweeper(struct ldr_http *http)
 	pthread_join(http->sweeper, NULL);
 }
 
-void ldr_http_free(struct ldr_http *http)
+void ldr_server_free(struct ldr_server *http)
 {
 	if (!http)
 		return;
 	stop_listening(http);
+	/* Every suspended connection waits for a worker: after this none is left. */
+	if (http->options.workers)
+		ldr_workers_end(http->options.workers);
 	if (http->daemon)
 		MHD_stop_daemon(http->daemon);
 	end_sweeper(http);

@@ -22,32 +22,39 @@
 
 #include <stdint.h>
 
+#include "server/access.h"
 #include "server/limits.h"
 #include "server/objects.h"
 #include "server/status.h"
+#include "server/upload.h"
+#include "server/workers.h"
 
-struct ldr_http;
+struct ldr_server;
 
 /* All borrowed until free. Zero means the default in brackets. */
-struct ldr_http_options {
+struct ldr_server_options {
 	const char *host; /* a name or address; "" for all */
 	const char *port; /* "0" for any free one */
 	struct ldr_objects *objects;
 	const struct ldr_log *log;
-	unsigned threads;         /* that serve connections (processors, at least 2) */
-	unsigned max_connections; /* (4,096, and less where descriptors are fewer) */
+	const char *store_path;      /* left out of answers: a client learns no path of ours */
+	struct ldr_access *access;   /* NULL: nobody may publish */
+	struct ldr_desk *desk;       /* takes uploads; not used without access */
+	struct ldr_workers *workers; /* run what takes long; ended by free */
+	unsigned threads;            /* that serve connections (processors, at least 2) */
+	unsigned max_connections;    /* (4,096, and less where descriptors are fewer) */
 	struct ldr_limits_options limits;
 };
 
 /* LDR_ENET naming the address when it cannot be listened on; LDR_EUSAGE for one that is none. */
-enum ldr_status ldr_http_start(const struct ldr_http_options *options, struct ldr_http **out_http,
-			       struct ldr_error *err);
+enum ldr_status ldr_server_start(const struct ldr_server_options *options,
+				 struct ldr_server **out_http, struct ldr_error *err);
 /* "http://127.0.0.1:8080", with the real port. Borrowed until free. */
-const char *ldr_http_url(const struct ldr_http *http);
+const char *ldr_server_url(const struct ldr_server *http);
 /* Stops accepting, lets requests under way end for at most deadline_ms; gives the number of connections
  * that were still there and have been cut. */
-unsigned ldr_http_drain(struct ldr_http *http, uint64_t deadline_ms);
+unsigned ldr_server_drain(struct ldr_server *http, uint64_t deadline_ms);
 /* Cuts what is left. NULL is allowed. */
-void ldr_http_free(struct ldr_http *http);
+void ldr_server_free(struct ldr_server *http);
 
 #endif

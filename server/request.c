@@ -9,7 +9,6 @@
 #include <strings.h>
 
 #include "server/request_priv.h"
-#include "server/routes.h"
 
 static enum request_verb verb_of(const char *method)
 {
@@ -22,7 +21,7 @@ static enum request_verb verb_of(const char *method)
 	return VERB_OTHER;
 }
 
-struct request *request_new(struct ldr_http *http, struct MHD_Connection *mhd, const char *method,
+struct request *request_new(struct ldr_server *http, struct MHD_Connection *mhd, const char *method,
 			    const char *url)
 {
 	const union MHD_ConnectionInfo *info = MHD_get_connection_info(
@@ -133,39 +132,86 @@ struct MHD_Response *request_text(const char *text)
 	return response;
 }
 
+/* What some statuses say besides their text. */
+static void add_fields(struct MHD_Response *response, unsigned status)
+{
+	if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
+		request_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD, PUT");
+	if (status == MHD_HTTP_SERVICE_UNAVAILABLE)
+		request_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
+	if (status == MHD_HTTP_UNAUTHORIZED)
+		request_header(response, MHD_HTTP_HEADER_WWW_AUTHENTICATE,
+			       "Bearer realm=\"larder\"");
+}
+
+/* Paths below the store are shown from the store on; the log keeps them whole. */
+static void hide_store(const char *store, const char *text, char out[LDR_ERROR_TEXT_BYTES])
+{
+	size_t skipped = store ? strlen(store) : 0;
+	size_t n = 0;
+
+	while (*text && n + 1 < LDR_ERROR_TEXT_BYTES) {
+		bool begins = n == 0 || out[n - 1] == ' ' || out[n - 1] == '"';
+
+		if (skipped && begins && strncmp(text, store, skipped) == 0 &&
+		    text[skipped] == '/') {
+			text += skipped;
+			text += strspn(text, "/");
+			continue;
+		}
+		out[n++] = *text++;
+	}
+	out[n] = '\0';
+}
+
+enum MHD_Result request_reply(struct request *request, const struct ldr_reply *reply)
+{
+	char text[LDR_ERROR_TEXT_BYTES];
+	struct MHD_Response *response;
+
+	hide_store(request->http->options.store_path, reply->text, text);
+	response = request_text(text);
+	snprintf(request->reason, sizeof(request->reason), "%s", reply->text);
+	if (response)
+		add_fields(response, reply->status);
+	if (response && reply->etag[0])
+		request_header(response, MHD_HTTP_HEADER_ETAG, reply->etag);
+	request->answer_bytes = strlen(text) + 1;
+	return request_answer(request, reply->status, response);
+}
+
 enum MHD_Result request_refuse(struct request *request, unsigned status, const char *fmt, ...)
 {
-	struct MHD_Response *response;
+	struct ldr_reply reply = {.status = status};
 	va_list arguments;
 
 	va_start(arguments, fmt);
-	vsnprintf(request->reason, sizeof(request->reason), fmt, arguments);
+	vsnprintf(reply.text, sizeof(reply.text), fmt, arguments);
 	va_end(arguments);
-	response = request_text(request->reason);
-	if (response && status == MHD_HTTP_METHOD_NOT_ALLOWED)
-		request_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD, PUT");
-	if (response && status == MHD_HTTP_SERVICE_UNAVAILABLE)
-		request_header(response, MHD_HTTP_HEADER_RETRY_AFTER, "1");
-	request->answer_bytes = strlen(request->reason) + 1;
-	return request_answer(request, status, response);
+	return request_reply(request, &reply);
 }
 
 /* ---- its life ---- */
 
-static enum MHD_Result refuse_route(struct request *request, enum ldr_route route)
+void request_route_reply(const struct request *request, enum ldr_route route,
+			 struct ldr_reply *reply)
 {
 	char quoted[LDR_QUOTE_BYTES];
+	const char *why = "not the name of anything";
 
+	reply->status = MHD_HTTP_NOT_FOUND;
+	if (route == LDR_ROUTE_TOO_LONG) {
+		reply->status = MHD_HTTP_URI_TOO_LONG;
+		why = "too long for a name";
+	} else if (route == LDR_ROUTE_MALFORMED) {
+		reply->status = MHD_HTTP_BAD_REQUEST;
+		why = "not a path";
+	}
 	ldr_path_quote(request->url, strlen(request->url), quoted);
-	if (route == LDR_ROUTE_TOO_LONG)
-		return request_refuse(request, MHD_HTTP_URI_TOO_LONG, "%s: longer than %d bytes",
-				      quoted, LDR_URL_MAX_BYTES);
-	if (route == LDR_ROUTE_MALFORMED)
-		return request_refuse(request, MHD_HTTP_BAD_REQUEST, "%s: not a path", quoted);
-	return request_refuse(request, MHD_HTTP_NOT_FOUND, "%s: not the name of anything", quoted);
+	snprintf(reply->text, sizeof(reply->text), "%s: %s", quoted, why);
 }
 
-enum MHD_Result request_begin(struct request *request, const char *version)
+enum MHD_Result request_begin(struct request *request, const char *url, const char *version)
 {
 	bool reads = request->verb == VERB_GET || request->verb == VERB_HEAD;
 	struct framing framing = {0};
@@ -176,26 +222,33 @@ enum MHD_Result request_begin(struct request *request, const char *version)
 	request->one_range = framing.ranges == 1;
 	fault = framing_fault(&framing, version, reads);
 	if (!fault)
-		return MHD_YES;
+		return request->verb == VERB_PUT ? request_put_begin(request, url) : MHD_YES;
 	request->must_close = true;
 	return request_refuse(request, MHD_HTTP_BAD_REQUEST, "%s", fault);
 }
 
-enum MHD_Result request_ready(struct request *request, const char *url)
+static enum MHD_Result read_or_refuse(struct request *request, const char *url)
 {
 	enum ldr_route route = ldr_route_parse(url, strlen(url), &request->name);
+	struct ldr_reply reply = {0};
 
-	if (route != LDR_ROUTE_OBJECT)
-		return refuse_route(request, route);
+	if (route == LDR_ROUTE_OBJECT)
+		return request_read(request, request->verb == VERB_HEAD);
+	request_route_reply(request, route, &reply);
+	return request_reply(request, &reply);
+}
+
+enum MHD_Result request_ready(struct request *request, const char *url)
+{
 	switch (request->verb) {
 	case VERB_GET:
 	case VERB_HEAD:
-		return request_read(request, request->verb == VERB_HEAD);
+		return read_or_refuse(request, url);
 	case VERB_PUT:
-		return request_refuse(request, MHD_HTTP_FORBIDDEN, "publishing is off");
+		return request_put_ready(request);
 	default:
 		return request_refuse(request, MHD_HTTP_METHOD_NOT_ALLOWED,
-				      "%s: not a method for %s", request->method, request->url);
+				      "%s: not a method that is served", request->method);
 	}
 }
 
@@ -237,5 +290,6 @@ void request_end(struct request *request, bool cut)
 	address_text(request, address);
 	ldr_log_request(log, &entry);
 	ldr_connection_waiting(request->http->limits, request->connection);
+	ldr_upload_free(request->upload);
 	free(request);
 }

@@ -30,9 +30,12 @@ static const struct kind kinds[] = {
 
 static enum MHD_Result refuse_object(struct request *request, const struct ldr_error *error)
 {
+	char path[LDR_STORE_PATH_BYTES];
+
 	switch (error->status) {
 	case LDR_ENOTFOUND:
-		return request_refuse(request, MHD_HTTP_NOT_FOUND, "%s", error->text);
+		ldr_store_path(&request->name, path);
+		return request_refuse(request, MHD_HTTP_NOT_FOUND, "%s: not found", path);
 	case LDR_ENOMEM:
 	case LDR_EAGAIN:
 		return request_refuse(request, MHD_HTTP_SERVICE_UNAVAILABLE, "%s", error->text);

@@ -34,7 +34,8 @@ static enum ldr_status make_format(const struct ldr_root *root, struct ldr_error
 	return status == LDR_ECONFLICT ? LDR_OK : status;
 }
 
-static enum ldr_status read_format(struct ldr_store *store, const char *path, struct ldr_error *err)
+static enum ldr_status read_format(struct ldr_store_folder *store, const char *path,
+				   struct ldr_error *err)
 {
 	LDR_AUTO_FREE uint8_t *text = NULL;
 	char name[LDR_STORE_PATH_BYTES + 256];
@@ -49,7 +50,7 @@ static enum ldr_status read_format(struct ldr_store *store, const char *path, st
 }
 
 /* A folder that is not there has nothing to sweep, and what cannot be swept does not stop a server. */
-static void sweep(struct ldr_store *store, const char *folder)
+static void sweep(struct ldr_store_folder *store, const char *folder)
 {
 	unsigned count = 0;
 
@@ -57,7 +58,7 @@ static void sweep(struct ldr_store *store, const char *folder)
 		store->swept += count;
 }
 
-static void sweep_releases(struct ldr_store *store)
+static void sweep_releases(struct ldr_store_folder *store)
 {
 	struct ldr_os_listing *listing = NULL;
 	char folder[LDR_STORE_PATH_BYTES + 256];
@@ -76,9 +77,10 @@ static void sweep_releases(struct ldr_store *store)
 	ldr_os_listing_close(listing);
 }
 
-enum ldr_status ldr_store_open(const char *path, struct ldr_store *out_store, struct ldr_error *err)
+enum ldr_status ldr_store_folder_open(const char *path, struct ldr_store_folder *out_store,
+				      struct ldr_error *err)
 {
-	struct ldr_store store = {0};
+	struct ldr_store_folder store = {0};
 	enum ldr_status status = ldr_root_open(path, true, &store.root, err);
 
 	if (status)
@@ -90,7 +92,7 @@ enum ldr_status ldr_store_open(const char *path, struct ldr_store *out_store, st
 			status = read_format(&store, path, err);
 	}
 	if (status) {
-		ldr_store_close(&store);
+		ldr_store_folder_close(&store);
 		return ldr_error_prefix(err, status, "store %s", path);
 	}
 	sweep(&store, "");
@@ -102,7 +104,7 @@ enum ldr_status ldr_store_open(const char *path, struct ldr_store *out_store, st
 	return LDR_OK;
 }
 
-void ldr_store_close(struct ldr_store *store)
+void ldr_store_folder_close(struct ldr_store_folder *store)
 {
 	ldr_root_close(store->root);
 	store->root = NULL;

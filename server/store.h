@@ -10,15 +10,15 @@
 #include "common/publisher.h"
 #include "packs/layout.h"
 
-struct ldr_store {
+struct ldr_store_folder {
 	struct ldr_root *root; /* owns */
 	uint8_t id[LDR_STORE_ID_BYTES];
 	unsigned swept; /* temporaries of dead owners that were removed */
 };
 
 /* Makes folder and FORMAT where missing. LDR_EUNSUPPORTED: another FORMAT, naming both. */
-enum ldr_status ldr_store_open(const char *path, struct ldr_store *out_store,
-			       struct ldr_error *err);
-void ldr_store_close(struct ldr_store *store);
+enum ldr_status ldr_store_folder_open(const char *path, struct ldr_store_folder *out_store,
+				      struct ldr_error *err);
+void ldr_store_folder_close(struct ldr_store_folder *store);
 
 #endif
