@@ -85,8 +85,7 @@ static enum ldr_status open_destination(const struct publication *publication, c
 					struct destination *out, struct ldr_error *err)
 {
 	enum ldr_status status = ldr_root_open_parent(
-		publication->root, path, publication->options.make_parents,
-		publication->options.sync, &out->folder_fd, &out->name, err);
+		publication->root, path, &publication->options, &out->folder_fd, &out->name, err);
 	int code;
 
 	if (status)
@@ -353,6 +352,8 @@ static enum ldr_status publish_buffer(struct publication *publication, const cha
 	return status;
 }
 
+/* Seven parameters: subject, what, by which rules, and both answers. A struct would only be unpacked here.
+ * NOLINTNEXTLINE(readability-function-size) */
 enum ldr_status ldr_publish(const struct ldr_root *root, const char *path, const void *bytes,
 			    size_t length, const struct ldr_publish_options *options,
 			    struct ldr_publish_result *result, struct ldr_error *err)
@@ -395,9 +396,8 @@ enum ldr_status ldr_stream_begin(const struct ldr_root *root, const char *folder
 	*publication = (struct publication){.root = root, .folder_fd = -1, .fd = -1};
 	status = take_options(publication, options, UINT64_MAX, err);
 	if (!status)
-		status = ldr_root_open_folder(root, folder, publication->options.make_parents,
-					      publication->options.sync, &publication->folder_fd,
-					      err);
+		status = ldr_root_open_folder(root, folder, &publication->options,
+					      &publication->folder_fd, err);
 	if (!status)
 		status = create_temporary(publication, err);
 	if (status)
@@ -427,24 +427,20 @@ int ldr_stream_fd(const struct ldr_stream *stream)
 	return stream->publication.fd;
 }
 
-static enum ldr_status commit(struct ldr_stream *stream, const char *path,
+static enum ldr_status commit(struct publication *publication, const char *path,
 			      struct ldr_publish_result *result, struct ldr_error *err)
 {
-	struct publication *publication = &stream->publication;
 	struct destination to = {.folder_fd = -1};
-	enum ldr_status status;
-	LDR_AUTO_FD int folder_fd = -1;
+	enum ldr_status status = open_destination(publication, path, &to, err);
+	LDR_AUTO_FD int folder_fd = to.folder_fd;
 
-	if (stream->broken)
-		return ldr_fail(err, stream->broken, "%s/%s: an append has failed",
-				publication->root->path, path);
-	status = open_destination(publication, path, &to, err);
-	folder_fd = to.folder_fd;
+	(void)folder_fd; /* closing is its whole use */
 	if (!status)
 		status = check_destination(publication, &to, err);
-	if (!status)
-		LDR_STEP(BEGUN);
-	return status ? status : finish(publication, &to, result, err);
+	if (status)
+		return status;
+	LDR_STEP(BEGUN);
+	return finish(publication, &to, result, err);
 }
 
 enum ldr_status ldr_stream_commit(struct ldr_stream *stream, const char *path,
@@ -452,7 +448,9 @@ enum ldr_status ldr_stream_commit(struct ldr_stream *stream, const char *path,
 {
 	struct ldr_publish_result own = {.outcome = LDR_OK};
 
-	own.outcome = commit(stream, path, &own, err);
+	own.outcome = stream->broken ? ldr_fail(err, stream->broken, "%s/%s: an append has failed",
+						stream->publication.root->path, path)
+				     : commit(&stream->publication, path, &own, err);
 	own.cleanup = remove_temporary(&stream->publication);
 	if (result)
 		*result = own;

@@ -22,16 +22,17 @@ bool ldr_temp_name_is(const char *name);
 
 /*
  * The folder that holds path, on a file description of its own (so that a lock on it is this
- * transaction's), and the name inside it, a tail of path. With make, missing folders are made (0755)
- * and, with LDR_SYNC_FILE_AND_FOLDER, their names are on the disk before this returns.
+ * transaction's), and the name inside it, a tail of path. By options (NULL: nothing is made) missing
+ * folders are made (0755) and their names are on the disk before this returns.
  */
-enum ldr_status ldr_root_open_parent(const struct ldr_root *root, const char *path, bool make,
-				     enum ldr_sync sync, int *out_fd, const char **out_name,
-				     struct ldr_error *err);
+enum ldr_status ldr_root_open_parent(const struct ldr_root *root, const char *path,
+				     const struct ldr_publish_options *options, int *out_fd,
+				     const char **out_name, struct ldr_error *err);
 
 /* The folder itself; "" is the root. Also on a description of its own. */
-enum ldr_status ldr_root_open_folder(const struct ldr_root *root, const char *folder, bool make,
-				     enum ldr_sync sync, int *out_fd, struct ldr_error *err);
+enum ldr_status ldr_root_open_folder(const struct ldr_root *root, const char *folder,
+				     const struct ldr_publish_options *options, int *out_fd,
+				     struct ldr_error *err);
 
 /* A root of its own on a single name inside root, made with mode where it is missing; a symlink in its
  * place is LDR_ELINK. */

@@ -154,8 +154,8 @@ static int make_way(int root_fd, const char *path, size_t length, bool durable, 
 }
 
 /* path[0 .. length) is a checked path, or empty for the root itself. */
-static int open_way(const struct ldr_root *root, const char *path, size_t length, bool make,
-		    enum ldr_sync sync, int *out_fd)
+static int open_way(const struct ldr_root *root, const char *path, size_t length,
+		    const struct ldr_publish_options *options, int *out_fd)
 {
 	char way[LDR_PATH_MAX_BYTES + 1] = ".";
 	int code;
@@ -165,14 +165,15 @@ static int open_way(const struct ldr_root *root, const char *path, size_t length
 		way[length] = '\0';
 	}
 	code = ldr_os_open_beneath(root->fd, way, FOLDER_FLAGS, 0, out_fd);
-	if (code == ENOENT && make && length > 0)
-		code = make_way(root->fd, way, length, sync == LDR_SYNC_FILE_AND_FOLDER, out_fd);
+	if (code == ENOENT && options && options->make_parents && length > 0)
+		code = make_way(root->fd, way, length, options->sync == LDR_SYNC_FILE_AND_FOLDER,
+				out_fd);
 	return code;
 }
 
-enum ldr_status ldr_root_open_parent(const struct ldr_root *root, const char *path, bool make,
-				     enum ldr_sync sync, int *out_fd, const char **out_name,
-				     struct ldr_error *err)
+enum ldr_status ldr_root_open_parent(const struct ldr_root *root, const char *path,
+				     const struct ldr_publish_options *options, int *out_fd,
+				     const char **out_name, struct ldr_error *err)
 {
 	enum ldr_status status = ldr_path_check(path, strlen(path), err);
 	const char *slash = strrchr(path, '/');
@@ -180,15 +181,16 @@ enum ldr_status ldr_root_open_parent(const struct ldr_root *root, const char *pa
 
 	if (status)
 		return status;
-	code = open_way(root, path, slash ? (size_t)(slash - path) : 0, make, sync, out_fd);
+	code = open_way(root, path, slash ? (size_t)(slash - path) : 0, options, out_fd);
 	if (code)
 		return ldr_fail_errno(err, code, "%s/%s: folder above it", root->path, path);
 	*out_name = slash ? slash + 1 : path;
 	return LDR_OK;
 }
 
-enum ldr_status ldr_root_open_folder(const struct ldr_root *root, const char *folder, bool make,
-				     enum ldr_sync sync, int *out_fd, struct ldr_error *err)
+enum ldr_status ldr_root_open_folder(const struct ldr_root *root, const char *folder,
+				     const struct ldr_publish_options *options, int *out_fd,
+				     struct ldr_error *err)
 {
 	size_t length = strlen(folder);
 	enum ldr_status status = length ? ldr_path_check(folder, length, err) : LDR_OK;
@@ -196,16 +198,18 @@ enum ldr_status ldr_root_open_folder(const struct ldr_root *root, const char *fo
 
 	if (status)
 		return status;
-	code = open_way(root, folder, length, make, sync, out_fd);
+	code = open_way(root, folder, length, options, out_fd);
 	return code ? ldr_fail_errno(err, code, "folder %s/%s: open", root->path, folder) : LDR_OK;
 }
 
 enum ldr_status ldr_root_make_folder(const struct ldr_root *root, const char *path,
 				     struct ldr_error *err)
 {
+	static const struct ldr_publish_options options = {.sync = LDR_SYNC_NONE,
+							   .make_parents = true};
 	LDR_AUTO_FD int fd = -1;
 
-	return ldr_root_open_folder(root, path, true, LDR_SYNC_NONE, &fd, err);
+	return ldr_root_open_folder(root, path, &options, &fd, err);
 }
 
 /* ---- files below a root ---- */
@@ -317,8 +321,7 @@ enum ldr_status ldr_root_remove(const struct ldr_root *root, const char *path, e
 {
 	LDR_AUTO_FD int folder_fd = -1;
 	const char *name;
-	enum ldr_status status = ldr_root_open_parent(root, path, false, sync, &folder_fd, &name,
-						      err);
+	enum ldr_status status = ldr_root_open_parent(root, path, NULL, &folder_fd, &name, err);
 	int code;
 
 	if (status)
@@ -405,8 +408,7 @@ enum ldr_status ldr_root_sweep(const struct ldr_root *root, const char *folder, 
 	LDR_AUTO_FD int folder_fd = -1;
 	struct ldr_os_listing *listing = NULL;
 	unsigned count = 0;
-	enum ldr_status status = ldr_root_open_folder(root, folder, false, LDR_SYNC_NONE,
-						      &folder_fd, err);
+	enum ldr_status status = ldr_root_open_folder(root, folder, NULL, &folder_fd, err);
 	int code;
 
 	if (status)
