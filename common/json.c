@@ -111,6 +111,7 @@ enum ldr_status ldr_json_id(const json_t *object, const char *field, struct ldr_
 
 	if (status)
 		return status;
+	assert(text);
 	if (!ldr_id_from_hex(text, strlen(text), out_id))
 		return ldr_fail(err, LDR_ECORRUPT,
 				"field \"%s\" is no id of 64 lower-case hexadecimal digits", field);

@@ -7,6 +7,7 @@
  */
 #include "common/keys.h"
 
+#include <assert.h>
 #include <mbedtls/base64.h>
 #include <mbedtls/ctr_drbg.h>
 #include <mbedtls/ecdsa.h>
@@ -166,6 +167,7 @@ enum ldr_status ldr_key_generate(struct ldr_key **out_key, struct ldr_error *err
 
 	if (status)
 		return status;
+	assert(key); /* as OK promises */
 	code = mbedtls_pk_setup(&key->pk, mbedtls_pk_info_from_type(MBEDTLS_PK_ECKEY));
 	if (!code)
 		code = mbedtls_ecp_gen_key(MBEDTLS_ECP_DP_SECP256R1, mbedtls_pk_ec(key->pk),
@@ -214,6 +216,7 @@ enum ldr_status ldr_key_parse(const char *pem, size_t length, const char *name,
 		status = key_new(&key, err);
 	if (status)
 		goto out;
+	assert(key); /* as OK promises */
 	code = mbedtls_pk_parse_key(&key->pk, (const unsigned char *)text, length + 1, NULL, 0);
 	if (code) {
 		status = fail_key(err, name, code);

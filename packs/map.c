@@ -142,7 +142,7 @@ static enum ldr_status get_counts(const void *bytes, size_t length, struct ldr_t
 	if (cursor.failed)
 		return ldr_fail(err, LDR_ECORRUPT, "top block: length %zu, header %u", length,
 				LDR_TOP_HEADER_BYTES);
-	if (memcmp(magic, LDR_TOP_MAGIC, 8))
+	if (memcmp(magic, LDR_TOP_MAGIC, 8) != 0)
 		return ldr_fail(err, LDR_ECORRUPT, "top block: does not begin with %s",
 				LDR_TOP_MAGIC);
 	if (version != LDR_TOP_VERSION)

@@ -100,8 +100,8 @@ static enum ldr_status read_header(const char *chars, char out_kid[LDR_KID_CHARS
 
 	if (status)
 		return ldr_error_prefix(err, status, "header");
-	if (length != HEADER_BYTES || memcmp(header, HEADER_BEGIN, begin) ||
-	    memcmp(header + begin + LDR_KID_CHARS, HEADER_END, sizeof(HEADER_END) - 1))
+	if (length != HEADER_BYTES || memcmp(header, HEADER_BEGIN, begin) != 0 ||
+	    memcmp(header + begin + LDR_KID_CHARS, HEADER_END, sizeof(HEADER_END) - 1) != 0)
 		return fail_header(err);
 	for (size_t i = 0; i < LDR_KID_CHARS; i++)
 		if (!memchr(kid_chars, header[begin + i], sizeof(kid_chars) - 1))
@@ -201,6 +201,8 @@ static enum ldr_status verify(const char *jws, size_t length, struct ldr_public_
 	return status;
 }
 
+/* Seven parameters: keys and their count are one thing, and every caller has them apart. */
+/* NOLINTNEXTLINE(readability-function-size) */
 enum ldr_status ldr_release_verify(const char *jws, size_t length, const char *name,
 				   struct ldr_public_key *const *keys, size_t key_count,
 				   struct ldr_release *out, struct ldr_error *err)

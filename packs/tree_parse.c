@@ -452,7 +452,7 @@ static enum ldr_status parse_header(struct parser *parser, struct ldr_error *err
 
 	if (parser->cursor.failed)
 		return ldr_fail(err, LDR_ECORRUPT, "shorter than its header of 16 bytes");
-	if (memcmp(magic, LDR_TREE_MAGIC, 8))
+	if (memcmp(magic, LDR_TREE_MAGIC, 8) != 0)
 		return ldr_fail(err, LDR_ECORRUPT, "does not begin with %s", LDR_TREE_MAGIC);
 	if (version != LDR_TREE_VERSION)
 		return ldr_fail(err, LDR_EUNSUPPORTED, "version %" PRIu32 ", known is %u", version,
@@ -534,38 +534,41 @@ static enum ldr_status parse_all(struct parser *parser, uint64_t seed,
 	return ldr_tree_rule(parser->origin, status, err);
 }
 
-enum ldr_status ldr_tree_parse_as(enum ldr_tree_origin origin, const void *bytes, size_t length,
-				  const char *name, const struct ldr_tree_limits *limits,
+enum ldr_status ldr_tree_parse_as(enum ldr_tree_origin origin, const struct ldr_tree_input *input,
+				  const struct ldr_tree_limits *limits,
 				  const struct ldr_tree_totals *expected,
 				  struct ldr_tree **out_tree, struct ldr_error *err)
 {
 	LDR_AUTO_TREE struct ldr_tree *tree = NULL;
 	struct parser parser = {
-		.cursor = ldr_cursor_over(bytes, length),
+		.cursor = ldr_cursor_over(input->bytes, input->length),
 		.origin = origin,
 		.limits = effective_limits(limits),
 	};
 	enum ldr_status status;
 
-	if (length > parser.limits.max_tree_bytes)
-		return ldr_fail(err, LDR_ELIMIT, "tree %s: %zu bytes, limit %" PRIu64, name, length,
-				parser.limits.max_tree_bytes);
+	if (input->length > parser.limits.max_tree_bytes)
+		return ldr_fail(err, LDR_ELIMIT, "tree %s: %zu bytes, limit %" PRIu64, input->name,
+				input->length, parser.limits.max_tree_bytes);
 	tree = calloc(1, sizeof(*tree));
 	if (!tree)
-		return ldr_fail(err, LDR_ENOMEM, "tree %s: out of memory", name);
+		return ldr_fail(err, LDR_ENOMEM, "tree %s: out of memory", input->name);
 	parser.tree = tree;
-	status = parse_all(&parser, ldr_checksum(bytes, length), expected, err);
+	status = parse_all(&parser, ldr_checksum(input->bytes, input->length), expected, err);
 	if (status)
-		return ldr_error_prefix(err, status, "tree %s", name);
+		return ldr_error_prefix(err, status, "tree %s", input->name);
 	*out_tree = LDR_STEAL(tree);
 	return LDR_OK;
 }
 
+/* Seven parameters: name and totals are two things that every caller has apart. */
+/* NOLINTNEXTLINE(readability-function-size) */
 enum ldr_status ldr_tree_parse(const void *bytes, size_t length, const char *name,
 			       const struct ldr_tree_limits *limits,
 			       const struct ldr_tree_totals *expected, struct ldr_tree **out_tree,
 			       struct ldr_error *err)
 {
-	return ldr_tree_parse_as(LDR_TREE_FROM_OUTSIDE, bytes, length, name, limits, expected,
-				 out_tree, err);
+	const struct ldr_tree_input input = {bytes, length, name};
+
+	return ldr_tree_parse_as(LDR_TREE_FROM_OUTSIDE, &input, limits, expected, out_tree, err);
 }

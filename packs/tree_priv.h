@@ -93,8 +93,15 @@ static inline const char *ldr_tree_text(const struct ldr_tree *tree, uint32_t at
 	return tree->text + at;
 }
 
-enum ldr_status ldr_tree_parse_as(enum ldr_tree_origin origin, const void *bytes, size_t length,
-				  const char *name, const struct ldr_tree_limits *limits,
+/* Borrowed for the call. */
+struct ldr_tree_input {
+	const void *bytes;
+	size_t length;
+	const char *name; /* for messages */
+};
+
+enum ldr_status ldr_tree_parse_as(enum ldr_tree_origin origin, const struct ldr_tree_input *input,
+				  const struct ldr_tree_limits *limits,
 				  const struct ldr_tree_totals *expected,
 				  struct ldr_tree **out_tree, struct ldr_error *err);
 

@@ -152,7 +152,7 @@ static bool path_is(const struct ldr_tree *tree, uint32_t node, const char *path
 
 		if (entry->name_bytes > length ||
 		    memcmp(path + length - entry->name_bytes, ldr_tree_text(tree, entry->name_at),
-			   entry->name_bytes))
+			   entry->name_bytes) != 0)
 			return false;
 		length -= entry->name_bytes;
 		node = entry->parent;

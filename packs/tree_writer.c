@@ -233,6 +233,7 @@ enum ldr_status ldr_tree_writer_end(struct ldr_tree_writer *writer, const uint8_
 				    struct ldr_error *err)
 {
 	LDR_AUTO_TREE struct ldr_tree *tree = NULL;
+	struct ldr_tree_input input;
 	enum ldr_status status;
 
 	assert(!writer->ended);
@@ -242,8 +243,8 @@ enum ldr_status ldr_tree_writer_end(struct ldr_tree_writer *writer, const uint8_
 	if (writer->bytes.failed)
 		return ldr_fail(err, LDR_ENOMEM, "tree: no room for its end");
 	writer->ended = true;
-	status = ldr_tree_parse_as(LDR_TREE_FROM_WRITER, writer->bytes.data, writer->bytes.length,
-				   "to be written", NULL, NULL, &tree, err);
+	input = (struct ldr_tree_input){writer->bytes.data, writer->bytes.length, "to be written"};
+	status = ldr_tree_parse_as(LDR_TREE_FROM_WRITER, &input, NULL, NULL, &tree, err);
 	if (status)
 		return status;
 	*out_bytes = writer->bytes.data;
