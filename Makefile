@@ -258,11 +258,11 @@ $(B)/tests/stress/%: $(B)/seam/tests/stress/%.o $(TEST_ARCHIVES)
 $(B)/tests/recovery/%: $(B)/seam/tests/recovery/%.o $(TEST_ARCHIVES)
 	$(plain_program)
 # A fuzz target is built twice: with a main that replays files (any mode), and with libFuzzer (MODE=fuzz).
-$(B)/tests/fuzz/%: $(B)/obj/tests/fuzz/%.o $(B)/obj/tests/fuzz/replay.o $(B)/obj/libserver.a $(B)/liblarder.a
+$(B)/tests/fuzz/%: $(B)/obj/tests/fuzz/%.o $(B)/obj/tests/fuzz/replay.o $(B)/seam/libsupport.a $(B)/obj/libserver.a $(B)/liblarder.a
 	@mkdir -p $(@D)
 	$(say) LINK $@
 	$(run)$(LINK) $^ $(LIBS) $(LIBS_HTTPD) -o $@
-$(B)/fuzz/%: $(B)/obj/tests/fuzz/%.o $(B)/obj/libserver.a $(B)/liblarder.a
+$(B)/fuzz/%: $(B)/obj/tests/fuzz/%.o $(B)/seam/libsupport.a $(B)/obj/libserver.a $(B)/liblarder.a
 	@mkdir -p $(@D)
 	$(say) LINK $@
 	$(run)$(LINK) -fsanitize=fuzzer $^ $(LIBS) $(LIBS_HTTPD) -o $@

@@ -7,7 +7,7 @@ The rules, one line each:
   1. common < packs < cache < vfs < client < client/cli; a file includes its own module or one to the left.
   2. server includes common to vfs, and of client only the headers in SERVER_MAY.
   3. Nobody includes bench, tests or server but they themselves (tests and bench may include everything).
-  4. NAME_priv.h is for its own folder, for the unit tests of that folder, and for the makers of golden files.
+  4. NAME_priv.h is for its own folder, for the unit tests of that folder, for fuzz targets and the makers of golden files.
   5. A library's headers are included where the design puts that library (LIBRARY_HOMES).
   6. packs, cache and vfs reach the operating system through common (OS_HEADERS).
   7. Project headers are included from the root ("module/name.h"), so that they can be found and judged.
@@ -51,7 +51,7 @@ def project_fault(path, module, target):
     other = module_of(target)
     if target.endswith("_priv.h"):
         home = os.path.dirname(target)
-        if os.path.dirname(path) not in (home, "tests/unit/" + home, "tests/golden"):
+        if os.path.dirname(path) not in (home, "tests/unit/" + home, "tests/fuzz", "tests/golden"):
             return f"{target} is private to {home}/"
     if module in FREE:
         return None
