@@ -462,6 +462,9 @@ Test(tree, a_changed_byte_never_gives_a_tree_that_breaks_a_rule)
 			} else {
 				const char *fault = test_tree_fault(tree);
 
+				if (!fault)
+					fault = test_tree_spelling_fault(tree, bytes.data,
+									 bytes.length);
 				cr_assert_null(fault, "byte %zu = %u: %s", at, value, fault);
 				ldr_tree_free(tree);
 				accepted++;

@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+#include "packs/tree_writer.h"
+
 #define TEST_TREE_MAX_BYTES (64u << 20)
 
 void test_tree_header(struct ldr_buffer *out)
@@ -248,4 +250,62 @@ const char *test_tree_fault(const struct ldr_tree *tree)
 	if (!fault && memcmp(&sum, ldr_tree_totals(tree), sizeof(sum)))
 		fault = "totals";
 	return fault;
+}
+
+static enum ldr_status write_node(const struct ldr_tree *tree, struct ldr_tree_writer *writer,
+				  const struct ldr_tree_node *node)
+{
+	static const struct ldr_block_ref none;
+	char name[LDR_NAME_MAX_BYTES + 1], target[LDR_PATH_MAX_BYTES + 1];
+
+	memcpy(name, node->name, node->name_bytes);
+	name[node->name_bytes] = '\0';
+	if (node->kind == LDR_KIND_FOLDER)
+		return ldr_tree_writer_folder_begin(writer, name, node->mode, NULL);
+	if (node->kind == LDR_KIND_FILE)
+		return ldr_tree_writer_file(
+			writer, name, node->mode,
+			node->block_count ? ldr_tree_block(tree, node->first_block) : &none,
+			node->block_count, NULL);
+	memcpy(target, node->target, node->target_bytes);
+	target[node->target_bytes] = '\0';
+	return ldr_tree_writer_symlink(writer, name, node->mode, target, NULL);
+}
+
+static enum ldr_status write_nodes(const struct ldr_tree *tree, struct ldr_tree_writer *writer)
+{
+	enum ldr_status status = LDR_OK;
+	struct ldr_tree_node node, folder;
+	uint32_t open = 0;
+
+	for (uint32_t at = 1; at < ldr_tree_node_count(tree) && !status; at++) {
+		ldr_tree_node(tree, at, &node);
+		for (; open != node.parent && !status; open = folder.parent) {
+			ldr_tree_node(tree, open, &folder);
+			status = ldr_tree_writer_folder_end(writer, NULL);
+		}
+		if (!status)
+			status = write_node(tree, writer, &node);
+		if (node.kind == LDR_KIND_FOLDER)
+			open = at;
+	}
+	for (; open && !status; open = folder.parent) {
+		ldr_tree_node(tree, open, &folder);
+		status = ldr_tree_writer_folder_end(writer, NULL);
+	}
+	return status;
+}
+
+const char *test_tree_spelling_fault(const struct ldr_tree *tree, const void *bytes, size_t length)
+{
+	LDR_AUTO_TREE_WRITER struct ldr_tree_writer *writer = NULL;
+	const uint8_t *made = NULL;
+	struct ldr_tree_totals totals;
+	size_t made_length = 0;
+
+	if (ldr_tree_writer_new(&writer, NULL) || write_nodes(tree, writer) ||
+	    ldr_tree_writer_end(writer, &made, &made_length, &totals, NULL))
+		return "the writer refuses it";
+	return made_length == length && memcmp(made, bytes, length) == 0 ? NULL
+									 : "another spelling";
 }

@@ -29,4 +29,7 @@ struct ldr_buffer test_tree_of(const char *lines);
  * Quadratic: for small trees. */
 const char *test_tree_fault(const struct ldr_tree *tree);
 
+/* NULL when the writer, given what the tree holds, makes exactly these bytes: a tree has one spelling. */
+const char *test_tree_spelling_fault(const struct ldr_tree *tree, const void *bytes, size_t length);
+
 #endif
