@@ -252,6 +252,14 @@ Test(pack_reader, entries_that_are_not_its_own_are_refused)
 			cr_assert_eq(ldr_pack_read_stored(pack, &wrong, plain, NULL), LDR_EINVAL);
 			cr_assert_null(ldr_pack_peek_stored(pack, &wrong));
 		}
+		/* A raw block whose plain length is another would be copied past the caller's buffer. */
+		for (uint32_t i = 0; i < ldr_pack_entry_count(pack); i++) {
+			ldr_pack_entry_at(pack, i, &wrong);
+			wrong.plain_bytes--;
+			if (wrong.codec == LDR_CODEC_NONE)
+				cr_assert_eq(ldr_pack_read(pack, &wrong, coder, NULL, plain, NULL),
+					     LDR_ECORRUPT);
+		}
 	}
 }
 
