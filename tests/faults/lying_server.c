@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -229,9 +230,12 @@ static void *accept_all(void *argument)
 	for (;;) {
 		struct connection *connection;
 		int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC);
+		int on = 1;
 
 		if (fd < 0)
 			return NULL;
+		/* Head and body are sent apart: without this the second waits for the client's delayed ack. */
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 		connection = calloc(1, sizeof(*connection));
 		assert(connection);
 		connection->server = server;
