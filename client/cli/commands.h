@@ -23,5 +23,7 @@ extern const struct ldr_command ldr_command_log;
 extern const struct ldr_command ldr_command_diff;
 /* cmd_verify.c */
 extern const struct ldr_command ldr_command_verify;
+/* cmd_store.c */
+extern const struct ldr_command ldr_command_token;
 
 #endif
