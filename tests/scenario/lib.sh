@@ -191,6 +191,17 @@ start_python() {
 	[ -n "$URL" ]
 }
 
+# start_proxy UPSTREAM [RULE]...   a proxy that acts at a chosen moment (lib.proxy.py); sets URL, PID and PROXY_LOG,
+# which has a line for each request.
+start_proxy() {
+	local log=proxy-${#STARTED[@]}
+	start "$log" python3 -u "$ROOT/tests/scenario/lib.proxy.py" "$@"
+	wait_for 20 listening "$WORK/$log.log" "$PID" || return 1
+	PROXY_LOG=$WORK/$log.log
+	URL=$(sed -n 's/^listening on //p' "$PROXY_LOG" | head -1)
+	[ -n "$URL" ]
+}
+
 # stop PID [SIGNAL]   ends a process started here and waits for it; KILL after ten seconds.
 stop() {
 	kill "-${2:-TERM}" "$1" 2>/dev/null
