@@ -14,7 +14,9 @@
 #   tests/unit/<module>/test_*.c            one Criterion program each
 #   tests/support/*.c tests/faults/*.c      helpers for every test program, tests/unit/<module>/*.c (not test_) too
 #   tests/fuzz/fuzz_*.c                     one fuzz target each; tests/fuzz/corpus/<name>/, tests/fuzz/crashes/<name>/
-#   tests/golden/*.c tests/stress/*.c tests/recovery/*.c    one plain program each
+#   tests/golden/*.c tests/stress/*.c       one plain program each
+#   tests/recovery/*.c and its cli/*.c, recorder/*.c    one plain program each; its other folders are helpers of theirs
+#                                           and of unit tests. recorder/ needs libfuse3 and is left out without it
 # A program that needs more libraries says so in a *.mk file beside it: LIBS_<path without .c> = -l…
 #
 # Test programs link a second build of everything with -DLDR_TEST_SEAMS=1; production objects have no seams.
@@ -113,13 +115,15 @@ BENCH_SHARED := $(filter-out $(BENCH_MAINS),$(sort $(wildcard bench/*.c)))
 BENCH_PARTS  := $(sort $(wildcard bench/*_bench/*.c))
 
 UNIT_SRCS     := $(sort $(wildcard tests/unit/*/test_*.c))
-SUPPORT_SRCS  := $(sort $(wildcard tests/support/*.c tests/faults/*.c) $(filter-out $(UNIT_SRCS),$(wildcard tests/unit/*/*.c)))
+SUPPORT_SRCS  := $(sort $(wildcard tests/support/*.c tests/faults/*.c tests/recovery/core/*.c tests/recovery/sim/*.c) \
+	$(filter-out $(UNIT_SRCS),$(wildcard tests/unit/*/*.c)))
 FUZZ_SRCS     := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 STRESS_SRCS   := $(sort $(wildcard tests/stress/*.c))
-RECOVERY_SRCS := $(sort $(wildcard tests/recovery/*.c))
+RECOVERY_SRCS := $(sort $(wildcard tests/recovery/*.c tests/recovery/cli/*.c) \
+	$(if $(call pkg,--libs fuse3),$(wildcard tests/recovery/recorder/*.c)))
 GOLDEN_SRCS   := $(sort $(wildcard tests/golden/*.c))
 HEADERS       := $(sort $(wildcard $(addsuffix /*.h,$(LIB_DIRS) client/cli server bench bench/*_bench \
-	tests/support tests/faults tests/unit/* tests/fuzz tests/stress tests/recovery)))
+	tests/support tests/faults tests/unit/* tests/fuzz tests/stress tests/recovery tests/recovery/*)))
 
 obj  = $(patsubst %.c,$(B)/obj/%.o,$(1))
 seam = $(patsubst %.c,$(B)/seam/%.o,$(1))
