@@ -5,6 +5,9 @@
  * and reads, checks, decodes and digests without the lock. Files are read, not mapped: a cache file that
  * somebody cuts short must cost a block, not the process. When the bytes are wrong the row is dropped
  * and the next copy tried, so that a block which was fetched again wins over its bad copy.
+ *
+ * A disk that hangs must not hang everybody: while one read has been under way for longer than
+ * READ_HANGS_NS, no other begins; blocks are then not found here and come from above.
  */
 #include "cache/disk_priv.h"
 
@@ -20,6 +23,7 @@
 #define SEAL_BYTES (UINT64_C(8) << 20)
 /* Copies of one block that a read tries before it says that there is none. */
 #define COPIES_MAX 8u
+#define READ_HANGS_NS (UINT64_C(2) * 1000000000)
 
 /* ---- open and close ---- */
 
@@ -335,24 +339,67 @@ static void count_read(struct ldr_disk_cache *cache, bool hit)
 	ldr_mutex_unlock(&cache->lock);
 }
 
+/* Takes a note of a read that begins, in *out_slot (LDR_DISK_READS_MAX: there are many, this one goes
+ * unwatched). False: the disk hangs. */
+static bool begin_read(struct ldr_disk_cache *cache, unsigned *out_slot)
+{
+	uint64_t now = cache->clock->now_ns(cache->clock);
+	unsigned slot = LDR_DISK_READS_MAX;
+	bool hangs = false;
+
+	ldr_mutex_lock(&cache->lock);
+	for (unsigned i = 0; i < LDR_DISK_READS_MAX; i++) {
+		if (cache->reading[i] == 0)
+			slot = i;
+		else if (now > cache->reading[i] + READ_HANGS_NS)
+			hangs = true;
+	}
+	if (!hangs && slot < LDR_DISK_READS_MAX)
+		cache->reading[slot] = now ? now : 1;
+	ldr_mutex_unlock(&cache->lock);
+	*out_slot = slot;
+	return !hangs;
+}
+
+static void end_read(struct ldr_disk_cache *cache, unsigned slot)
+{
+	if (slot == LDR_DISK_READS_MAX)
+		return;
+	ldr_mutex_lock(&cache->lock);
+	cache->reading[slot] = 0;
+	ldr_mutex_unlock(&cache->lock);
+}
+
+/* The first good copy. LDR_ENOTFOUND: there is none, or the disk hangs. */
+static enum ldr_status read_copies(struct ldr_disk_cache *cache, const struct ldr_block_ref *block,
+				   struct ldr_coder *coder, struct ldr_hasher *hasher, void *plain,
+				   struct ldr_error *err)
+{
+	enum ldr_status status;
+	struct found found;
+	unsigned slot;
+
+	for (unsigned i = 0; i < COPIES_MAX && find(cache, &block->id, &found); i++) {
+		if (found.entry.plain_bytes != block->plain_bytes || !begin_read(cache, &slot))
+			break;
+		status = read_copy(cache, &found, coder, hasher, plain, err);
+		end_read(cache, slot);
+		if (status == LDR_OK || !drop_copy(cache, &found, status))
+			return status;
+	}
+	return LDR_ENOTFOUND;
+}
+
 enum ldr_status ldr_disk_read(struct ldr_disk_cache *cache, const struct ldr_block_ref *block,
 			      struct ldr_coder *coder, struct ldr_hasher *hasher, void *plain,
 			      struct ldr_error *err)
 {
-	enum ldr_status status = LDR_ENOTFOUND;
-	struct found found;
+	struct ldr_error why = {0};
+	enum ldr_status status = read_copies(cache, block, coder, hasher, plain, &why);
 
-	for (unsigned i = 0; i < COPIES_MAX && find(cache, &block->id, &found); i++) {
-		if (found.entry.plain_bytes != block->plain_bytes)
-			break;
-		status = read_copy(cache, &found, coder, hasher, plain, err);
-		if (status == LDR_OK) {
-			count_read(cache, true);
-			return LDR_OK;
-		}
-		if (!drop_copy(cache, &found, status))
-			break;
-		status = LDR_ENOTFOUND;
+	if (status == LDR_OK) {
+		count_read(cache, true);
+		return LDR_OK;
 	}
 	count_read(cache, false);
 	if (status == LDR_ENOTFOUND) {
@@ -361,6 +408,8 @@ enum ldr_status ldr_disk_read(struct ldr_disk_cache *cache, const struct ldr_blo
 		ldr_id_to_hex(&block->id, hex);
 		return ldr_fail(err, LDR_ENOTFOUND, "block %s is not in the cache", hex);
 	}
+	if (err)
+		*err = why;
 	return status;
 }
 

@@ -12,7 +12,7 @@
  * pack, from which it is readable at once; at 8 MiB, on flush, after 60 s without a put (checked by the
  * next call) or at close the open pack is sealed and published. After a crash at most 8 MiB per process
  * is gone; the temporaries of dead processes are swept at open; nothing is scanned, nothing is half
- * there.
+ * there. Closing also writes packs with bad blocks anew, and many small packs as one.
  *
  * Invariants
  *  1. A published pack is never changed; eviction and clear unlink (mappings and reads survive).
@@ -21,8 +21,10 @@
  *  3. The sum of all packs, temporaries and derived files stays within the quota, the file system keeps
  *     at least the free-space floor. No room, a read-only or a failing disk: puts do nothing but count;
  *     reads go on.
- *  4. Opening costs no scan of pack contents: the tables of published packs are loaded from `lookup`
- *     when its generation matches, else from the packs' indexes.
+ *  4. Opening reads no pack contents: entries come from `lookup` where that file knows the pack, else
+ *     from the pack's index. A pack whose index is damaged is removed.
+ *  5. A hit makes one read and asks nobody; a miss looks for newcomers at most every 50 ms.
+ *  6. A disk that hangs in one read for over two seconds is passed by until it answers.
  *
  * Threads: any thread may call everything but open and close. Locks: LDR_RANK_DISK, never held over
  * reads of block data.
@@ -45,7 +47,7 @@ struct ldr_disk_cache;
 struct ldr_disk_options {
 	uint64_t quota_bytes;          /* 0: 10 GiB */
 	uint64_t free_floor_bytes;     /* 0: 256 MiB */
-	uint64_t seal_bytes;           /* 0: 8 MiB */
+	uint64_t seal_bytes;           /* 0: 8 MiB; at most an eighth of the quota */
 	bool read_only;                /* never write, not even FORMAT */
 	const struct ldr_clock *clock; /* NULL: the system's */
 };
@@ -56,8 +58,8 @@ struct ldr_disk_stat {
 	uint64_t bytes; /* on disk, with temporaries and derived files */
 	uint64_t hits;
 	uint64_t misses;
-	uint64_t puts;
-	uint64_t puts_dropped;  /* no room, read-only, failing disk */
+	uint64_t puts;          /* blocks accepted */
+	uint64_t puts_dropped;  /* no room, read-only, failing disk; or lost with an open pack */
 	uint64_t bad_blocks;    /* dropped because their bytes were wrong */
 	uint64_t damaged_packs; /* removed because their index was wrong */
 	uint64_t evicted_packs;

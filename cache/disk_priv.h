@@ -29,6 +29,7 @@
 #include "packs/pack_writer.h"
 
 #define LDR_DISK_FILES_MAX 32u
+#define LDR_DISK_READS_MAX 16u
 #define LDR_DISK_NAME_BYTES (LDR_ID_HEX_CHARS + 6) /* "<id>.pack" and a NUL */
 #define LDR_DISK_STAMP_BYTES 64u
 
@@ -92,6 +93,8 @@ struct ldr_disk_cache {
 	uint64_t file_ticks;
 	struct ldr_disk_buffer *buffers; /* owns; idle */
 	unsigned buffer_count;
+
+	uint64_t reading[LDR_DISK_READS_MAX]; /* when each read under way began; 0: none */
 
 	bool turn_taken;
 	struct ldr_disk_open_pack *open; /* owns */

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cache/disk_priv.h"
 #include "common/publisher_seams.h"
 #include "tests/unit/cache/blocks.h"
 #include "tests/unit/cache/folder.h"
@@ -604,5 +605,22 @@ Test(disk, many_packs_need_few_descriptors_and_become_one)
 	cr_expect_eq(test_folder_count(&folder, "packs", ".pack"), 1, "merged");
 	cache = test_cache_open(&folder);
 	cr_expect_eq(read_many(cache, 0, 200), 200);
+	ldr_disk_close(cache);
+}
+
+Test(disk, T17_while_a_read_hangs_the_others_pass_by)
+{
+	struct ldr_disk_cache *cache = test_cache_open(&folder);
+
+	put_many(cache, 0, 3);
+	/* As if another thread had begun a read just now, and were still in it. */
+	cache->reading[5] = folder.time.now_ns;
+	folder.time.now_ns += UINT64_C(1900000000);
+	cr_expect_eq(read_many(cache, 0, 3), 3, "not yet for long");
+	folder.time.now_ns += UINT64_C(200000000);
+	cr_expect_eq(read_many(cache, 0, 3), 0);
+	cr_expect_eq(test_cache_stat(cache).bad_blocks, 0);
+	cache->reading[5] = 0;
+	cr_expect_eq(read_many(cache, 0, 3), 3, "the disk has answered");
 	ldr_disk_close(cache);
 }
