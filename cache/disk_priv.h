@@ -68,6 +68,14 @@ struct ldr_disk_open_pack {
 	uint64_t last_put_ns;
 };
 
+/* A block in its stored form; bytes are borrowed. */
+struct ldr_disk_stored {
+	struct ldr_block_ref block;
+	enum ldr_codec codec;
+	uint32_t length;
+	const void *bytes;
+};
+
 struct ldr_disk_buffer {
 	struct ldr_disk_buffer *next;
 	uint8_t bytes[LDR_STORED_MAX_BYTES];
@@ -169,8 +177,7 @@ enum ldr_status ldr_disk_begin_pack(struct ldr_disk_cache *cache,
 				    struct ldr_disk_open_pack **out_open, struct ldr_error *err);
 /* Appends a stored block and makes it readable. */
 enum ldr_status ldr_disk_append(struct ldr_disk_cache *cache, struct ldr_disk_open_pack *open,
-				const struct ldr_block_ref *block, enum ldr_codec codec,
-				const void *stored, uint32_t stored_bytes, struct ldr_error *err);
+				const struct ldr_disk_stored *stored, struct ldr_error *err);
 /* Takes the pack out of the tables and away from the disk. */
 void ldr_disk_abandon(struct ldr_disk_cache *cache, struct ldr_disk_open_pack *open);
 /* Seals the open pack when nobody has put for a minute. */

@@ -77,13 +77,15 @@ static enum ldr_status append_pack(struct ldr_disk_cache *cache, struct copied *
 		qsort(copied->entries, copied->count, sizeof(*copied->entries), compare_offsets);
 	for (uint32_t i = 0; status == LDR_OK && i < copied->count; i++) {
 		const struct ldr_pack_entry *entry = &copied->entries[i];
-		struct ldr_block_ref block = {entry->id, entry->plain_bytes};
+		struct ldr_disk_stored stored = {.block = {entry->id, entry->plain_bytes},
+						 .codec = entry->codec,
+						 .length = entry->stored_bytes,
+						 .bytes = buffer->bytes};
 
 		if (ldr_pack_writer_has(open->writer, &entry->id) ||
 		    ldr_disk_read_stored(file, entry, buffer->bytes, NULL))
 			continue;
-		status = ldr_disk_append(cache, open, &block, entry->codec, buffer->bytes,
-					 entry->stored_bytes, err);
+		status = ldr_disk_append(cache, open, &stored, err);
 	}
 	ldr_disk_file_unref(cache, file);
 	ldr_disk_buffer_give(cache, buffer);

@@ -183,18 +183,18 @@ static void charge_locked(struct ldr_disk_cache *cache, struct ldr_disk_pack *pa
 }
 
 enum ldr_status ldr_disk_append(struct ldr_disk_cache *cache, struct ldr_disk_open_pack *open,
-				const struct ldr_block_ref *block, enum ldr_codec codec,
-				const void *stored, uint32_t stored_bytes, struct ldr_error *err)
+				const struct ldr_disk_stored *stored, struct ldr_error *err)
 {
 	struct ldr_pack_entry entry;
 	uint64_t offset, bytes;
 	bool fits;
-	enum ldr_status status = ldr_pack_writer_append(open->writer, block, codec, stored,
-							stored_bytes, &offset, err);
+	enum ldr_status status = ldr_pack_writer_append(open->writer, &stored->block, stored->codec,
+							stored->bytes, stored->length, &offset,
+							err);
 
 	if (status)
 		return status;
-	if (!ldr_pack_writer_find(open->writer, &block->id, &entry))
+	if (!ldr_pack_writer_find(open->writer, &stored->block.id, &entry))
 		return ldr_fail(err, LDR_ECORRUPT, "cache: appended block is not in the pack");
 	bytes = ldr_pack_writer_bytes(open->writer) +
 		(uint64_t)ldr_pack_writer_count(open->writer) * INDEX_BYTES_PER_BLOCK + INDEX_BYTES;
@@ -398,20 +398,19 @@ static void abandon_open(struct ldr_disk_cache *cache)
 }
 
 /* With the turn. */
-static enum ldr_status put_in_turn(struct ldr_disk_cache *cache, const struct ldr_block_ref *block,
-				   enum ldr_codec codec, const void *stored, uint32_t stored_bytes)
+static enum ldr_status put_in_turn(struct ldr_disk_cache *cache,
+				   const struct ldr_disk_stored *stored)
 {
 	struct ldr_error why = {0};
 	enum ldr_status status = ensure_open(cache, &why);
 
 	if (status == LDR_OK) {
-		status = make_room(cache, stored_bytes, &why);
+		status = make_room(cache, stored->length, &why);
 		if (status)
 			close_short(cache);
 	}
 	if (status == LDR_OK) {
-		status = ldr_disk_append(cache, cache->open, block, codec, stored, stored_bytes,
-					 &why);
+		status = ldr_disk_append(cache, cache->open, stored, &why);
 		if (status)
 			abandon_open(cache);
 	}
@@ -454,6 +453,8 @@ static void count_put(struct ldr_disk_cache *cache, enum ldr_status status)
 void ldr_disk_put(struct ldr_disk_cache *cache, const struct ldr_block_ref *block,
 		  enum ldr_codec codec, const void *stored, uint32_t stored_bytes)
 {
+	const struct ldr_disk_stored form = {
+		.block = *block, .codec = codec, .length = stored_bytes, .bytes = stored};
 	struct ldr_disk_open_pack *full = NULL;
 	bool save;
 
@@ -469,7 +470,7 @@ void ldr_disk_put(struct ldr_disk_cache *cache, const struct ldr_block_ref *bloc
 		return;
 	}
 	if (wanted(cache, &block->id))
-		count_put(cache, put_in_turn(cache, block, codec, stored, stored_bytes));
+		count_put(cache, put_in_turn(cache, &form));
 	if (cache->open && ldr_pack_writer_bytes(cache->open->writer) >= cache->seal_bytes)
 		full = detach(cache);
 	turn_give(cache);

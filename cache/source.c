@@ -87,7 +87,7 @@ void ldr_source_free(struct ldr_source *source)
 	if (!source)
 		return;
 	for (size_t i = 0; i < source->pack_count; i++)
-		ldr_pack_unref(source->packs[i]);
+		ldr_pack_unref(source->packs[i].pack);
 	free(source->packs);
 	while (source->idle) {
 		struct ldr_source_scratch *scratch = source->idle;
@@ -103,7 +103,7 @@ void ldr_source_free(struct ldr_source *source)
 enum ldr_status ldr_source_add_pack(struct ldr_source *source, struct ldr_pack *pack,
 				    struct ldr_error *err)
 {
-	struct ldr_pack **packs;
+	struct ldr_source_pack *packs;
 
 	if (source->pack_count >= PACKS_MAX)
 		return ldr_fail(err, LDR_ELIMIT, "source: %zu packs, limit %u", source->pack_count,
@@ -112,7 +112,7 @@ enum ldr_status ldr_source_add_pack(struct ldr_source *source, struct ldr_pack *
 	if (!packs)
 		return ldr_fail(err, LDR_ENOMEM, "no memory for another pack");
 	source->packs = packs;
-	packs[source->pack_count++] = ldr_pack_ref(pack);
+	packs[source->pack_count++].pack = ldr_pack_ref(pack);
 	return LDR_OK;
 }
 
@@ -140,7 +140,7 @@ static bool find_in_packs(const struct ldr_source *source, const struct ldr_id *
 	struct ldr_pack_entry entry;
 
 	for (size_t i = 0; i < source->pack_count; i++) {
-		if (ldr_pack_find(source->packs[i], id, &entry))
+		if (ldr_pack_find(source->packs[i].pack, id, &entry))
 			return true;
 	}
 	return false;
@@ -163,15 +163,15 @@ static enum ldr_status read_packs(struct ldr_source *source, const struct ldr_bl
 		struct ldr_pack_entry entry;
 		enum ldr_status status;
 
-		if (!ldr_pack_find(source->packs[i], &block->id, &entry))
+		if (!ldr_pack_find(source->packs[i].pack, &block->id, &entry))
 			continue;
 		if (entry.plain_bytes != block->plain_bytes)
 			status = ldr_fail(first == LDR_ENOTFOUND ? err : NULL, LDR_ECORRUPT,
 					  "pack %s: block of %u bytes, wanted %u",
-					  ldr_pack_name(source->packs[i]), entry.plain_bytes,
+					  ldr_pack_name(source->packs[i].pack), entry.plain_bytes,
 					  block->plain_bytes);
 		else
-			status = ldr_pack_read(source->packs[i], &entry, scratch->coder, NULL,
+			status = ldr_pack_read(source->packs[i].pack, &entry, scratch->coder, NULL,
 					       plain, first == LDR_ENOTFOUND ? err : NULL);
 		if (status == LDR_OK)
 			return LDR_OK;

@@ -20,10 +20,14 @@ struct ldr_source_scratch {
 	struct ldr_hasher *hasher; /* owns */
 };
 
+struct ldr_source_pack {
+	struct ldr_pack *pack; /* shares */
+};
+
 struct ldr_source {
 	struct ldr_memory_cache *memory; /* borrows; may be NULL */
 	struct ldr_disk_cache *disk;     /* borrows; may be NULL */
-	struct ldr_pack **packs;         /* owns the array, shares the packs */
+	struct ldr_source_pack *packs;   /* owns */
 	size_t pack_count;
 	struct ldr_upstream upstream;
 	struct ldr_flights flights;

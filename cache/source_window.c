@@ -31,12 +31,21 @@
 
 /* ---- asking upwards ---- */
 
-/* One call upwards: the flights that it leads, and their places. */
-struct ask {
+/* What a want of a window waits for. */
+struct joined {
+	struct ldr_flight *flight; /* shares; NULL where the block is held here */
+	bool leads;                /* this want made the flight */
+};
+
+struct window {
 	struct ldr_source *source;
-	struct ldr_flight **flights;     /* borrows */
-	struct ldr_placed_block *places; /* borrows */
+	const struct ldr_placed_block *wants; /* borrows */
 	size_t count;
+	bool alone;
+	struct joined *joined;          /* owns; one per want */
+	struct ldr_placed_block *asked; /* owns: the wants that go upwards, side by side */
+	size_t *led;                    /* owns: which wants these are */
+	size_t led_count;
 };
 
 static enum ldr_status decode_arrival(struct ldr_source *source,
@@ -69,21 +78,22 @@ static enum ldr_status decode_arrival(struct ldr_source *source,
 static enum ldr_status arrived(void *arrival, size_t which, const void *stored,
 			       struct ldr_error *err)
 {
-	struct ask *ask = arrival;
-	struct ldr_source *source = ask->source;
-	const struct ldr_placed_block *want = &ask->places[which];
+	struct window *window = arrival;
+	struct ldr_source *source = window->source;
+	const struct ldr_placed_block *want = &window->asked[which];
+	struct ldr_flight *flight = window->joined[window->led[which]].flight;
 	LDR_AUTO_FREE uint8_t *plain = NULL;
 	enum ldr_status status;
 
-	assert(which < ask->count);
-	if (!ldr_flight_claim(&source->flights, ask->flights[which]))
+	assert(which < window->led_count);
+	if (!ldr_flight_claim(&source->flights, flight))
 		return LDR_OK;
 	plain = malloc(want->block.plain_bytes);
 	status = plain ? decode_arrival(source, want, stored, plain, err)
 		       : ldr_fail(err, LDR_ENOMEM, "no memory for a block of %u bytes",
 				  want->block.plain_bytes);
 	if (status) {
-		ldr_flight_give_back(&source->flights, ask->flights[which]);
+		ldr_flight_give_back(&source->flights, flight);
 		return status;
 	}
 	if (source->disk)
@@ -93,53 +103,40 @@ static enum ldr_status arrived(void *arrival, size_t which, const void *stored,
 		ldr_memory_put(source->memory, &want->block, plain, NULL);
 	ldr_source_count(&source->from_upstream, 1);
 	ldr_source_count(&source->upstream_bytes, want->place.stored_bytes);
-	ldr_flight_land(&source->flights, ask->flights[which], LDR_STEAL(plain));
+	ldr_flight_land(&source->flights, flight, LDR_STEAL(plain));
 	return LDR_OK;
 }
 
-/* Ends every flight of the ask: landed by an arrival, or failed with the reason. */
-static void ask_upwards(struct ask *ask)
+/* Ends every flight that the window leads: landed by an arrival, or failed with the reason. */
+static void ask_upwards(struct window *window)
 {
-	struct ldr_source *source = ask->source;
+	struct ldr_source *source = window->source;
 	struct ldr_error why = {0};
 	char hex[LDR_ID_HEX_CHARS + 1];
 	enum ldr_status status;
 
-	ldr_id_to_hex(&ask->places[0].block.id, hex);
+	ldr_id_to_hex(&window->asked[0].block.id, hex);
 	if (source->upstream.fetch)
-		status = source->upstream.fetch(source->upstream.context, ask->places, ask->count,
-						arrived, ask, &why);
+		status = source->upstream.fetch(source->upstream.context, window->asked,
+						window->led_count, arrived, window, &why);
 	else
 		status = ldr_fail(&why, LDR_EOFFLINE, "block %s is not held here", hex);
 	if (status == LDR_OK)
 		ldr_fail(&why, LDR_EIO, "block %s or one after it was not delivered", hex);
 	else if (why.status != status)
 		ldr_fail(&why, status, "block %s: %s", hex, ldr_status_text(status));
-	for (size_t i = 0; i < ask->count; i++)
-		ldr_flight_fail(&source->flights, ask->flights[i], &why);
+	for (size_t i = 0; i < window->led_count; i++)
+		ldr_flight_fail(&source->flights, window->joined[window->led[i]].flight, &why);
 }
 
 /* ---- a window ---- */
 
-struct window {
-	struct ldr_source *source;
-	const struct ldr_placed_block *wants; /* borrows */
-	size_t count;
-	bool alone;
-	struct ldr_flight **joined;     /* owns; one per want, NULL where it is held here */
-	bool *leads;                    /* owns; per want: this want made the flight */
-	struct ldr_flight **led;        /* owns; shares its flights with joined */
-	struct ldr_placed_block *asked; /* owns; one per flight led */
-	size_t led_count;
-};
-
 static enum ldr_status window_init(struct window *window, struct ldr_error *err)
 {
 	window->joined = calloc(window->count, sizeof(*window->joined));
-	window->leads = calloc(window->count, sizeof(*window->leads));
 	window->led = calloc(window->count, sizeof(*window->led));
 	window->asked = calloc(window->count, sizeof(*window->asked));
-	if (!window->joined || !window->leads || !window->led || !window->asked)
+	if (!window->joined || !window->led || !window->asked)
 		return ldr_fail(err, LDR_ENOMEM, "no memory for a window of %zu blocks",
 				window->count);
 	return LDR_OK;
@@ -147,8 +144,9 @@ static enum ldr_status window_init(struct window *window, struct ldr_error *err)
 
 static void window_leave(struct window *window, size_t which)
 {
-	if (window->joined[which])
-		ldr_flights_unref(&window->source->flights, LDR_STEAL(window->joined[which]));
+	if (window->joined[which].flight)
+		ldr_flights_unref(&window->source->flights,
+				  LDR_STEAL(window->joined[which].flight));
 }
 
 static void window_dispose(struct window *window)
@@ -156,15 +154,15 @@ static void window_dispose(struct window *window)
 	for (size_t i = 0; window->joined && i < window->count; i++)
 		window_leave(window, i);
 	free(window->joined);
-	free(window->leads);
 	free(window->led);
 	free(window->asked);
 }
 
+/* True when another want of this window made the flight. */
 static bool window_leads(const struct window *window, const struct ldr_flight *flight)
 {
-	for (size_t i = 0; i < window->led_count; i++) {
-		if (window->led[i] == flight)
+	for (size_t i = 0; i < window->count; i++) {
+		if (window->joined[i].leads && window->joined[i].flight == flight)
 			return true;
 	}
 	return false;
@@ -173,14 +171,14 @@ static bool window_leads(const struct window *window, const struct ldr_flight *f
 static enum ldr_status window_join(struct window *window, size_t which, struct ldr_error *err)
 {
 	const struct ldr_placed_block *want = &window->wants[which];
-	bool *leads = &window->leads[which];
+	struct joined *joined = &window->joined[which];
 
-	window->joined[which] = ldr_flights_join(&window->source->flights, &want->block,
-						 window->alone, leads);
-	if (!window->joined[which])
+	joined->flight = ldr_flights_join(&window->source->flights, &want->block, window->alone,
+					  &joined->leads);
+	if (!joined->flight)
 		return ldr_fail(err, LDR_ENOMEM, "no memory to wait for a block");
-	if (*leads) {
-		window->led[window->led_count] = window->joined[which];
+	if (joined->leads) {
+		window->led[window->led_count] = which;
 		window->asked[window->led_count++] = *want;
 	}
 	return LDR_OK;
@@ -210,28 +208,23 @@ static uint8_t *read_if_here(struct ldr_source *source, const struct ldr_block_r
 static void window_ask(struct window *window)
 {
 	struct ldr_source *source = window->source;
-	struct ask ask = {.source = source};
-	LDR_AUTO_FREE struct ldr_flight **flights = NULL;
+	size_t kept = 0;
 
-	flights = calloc(window->led_count, sizeof(*flights));
 	for (size_t i = 0; i < window->led_count; i++) {
-		uint8_t *plain = flights ? read_if_here(source, &window->asked[i].block) : NULL;
+		struct ldr_flight *flight = window->joined[window->led[i]].flight;
+		uint8_t *plain = read_if_here(source, &window->asked[i].block);
 
 		if (plain) {
-			ldr_flight_claim(&source->flights, window->led[i]);
-			ldr_flight_land(&source->flights, window->led[i], plain);
-		} else if (flights) {
-			flights[ask.count] = window->led[i];
-			window->asked[ask.count++] = window->asked[i];
+			ldr_flight_claim(&source->flights, flight);
+			ldr_flight_land(&source->flights, flight, plain);
+		} else {
+			window->led[kept] = window->led[i];
+			window->asked[kept++] = window->asked[i];
 		}
 	}
-	/* Without memory for the shorter list, everything is asked for. */
-	ask.flights = flights ? flights : window->led;
-	ask.places = window->asked;
-	if (!flights)
-		ask.count = window->led_count;
-	if (ask.count)
-		ask_upwards(&ask);
+	window->led_count = kept;
+	if (kept)
+		ask_upwards(window);
 }
 
 /* Looks for every want (unless the caller has just missed them) and asks for those not held. */
@@ -251,7 +244,8 @@ static enum ldr_status window_open(struct window *window, bool missed, struct ld
 	}
 	/* What was joined must end (invariant 2 of flight.h). */
 	for (size_t i = 0; i < window->led_count; i++)
-		ldr_flight_fail(&window->source->flights, window->led[i], &fault);
+		ldr_flight_fail(&window->source->flights, window->joined[window->led[i]].flight,
+				&fault);
 	if (err)
 		*err = fault;
 	return status;
@@ -260,10 +254,10 @@ static enum ldr_status window_open(struct window *window, bool missed, struct ld
 /* Waits for a flight of this window; counts it when others had asked for it. */
 static enum ldr_status window_wait(struct window *window, size_t which, struct ldr_error *err)
 {
-	struct ldr_flight *flight = window->joined[which];
+	struct ldr_flight *flight = window->joined[which].flight;
 	enum ldr_status status = ldr_flight_wait(&window->source->flights, flight, err);
 
-	if (status == LDR_OK && !window->leads[which])
+	if (status == LDR_OK && !window->joined[which].leads)
 		ldr_source_count(&window->source->shared, 1);
 	return status;
 }
@@ -284,10 +278,10 @@ enum ldr_status ldr_source_read_above(struct ldr_source *source,
 		status = window_open(&window, true, &fault);
 		if (status == LDR_OK) {
 			status = window_wait(&window, 0, &fault);
-			again = status && !window.joined[0]->alone;
+			again = status && !window.joined[0].flight->alone;
 		}
 		if (status == LDR_OK)
-			ldr_copy(plain, window.joined[0]->bytes, want->block.plain_bytes);
+			ldr_copy(plain, window.joined[0].flight->bytes, want->block.plain_bytes);
 		else if (err)
 			*err = fault;
 		window_dispose(&window);
@@ -327,7 +321,7 @@ static enum ldr_status hand_held(struct window *window, size_t which, size_t fir
 static enum ldr_status hand_one(struct window *window, size_t which, size_t first,
 				const struct delivery *delivery, struct ldr_error *err)
 {
-	struct ldr_flight *flight = window->joined[which];
+	struct ldr_flight *flight = window->joined[which].flight;
 	struct ldr_error fault = {0};
 	enum ldr_status status;
 
@@ -375,6 +369,8 @@ static enum ldr_status read_window(struct ldr_source *source, const struct ldr_p
 	return status;
 }
 
+/* Each argument is a choice of the caller's; a struct would only name them once more. */
+/* NOLINTNEXTLINE(readability-function-size) */
 enum ldr_status ldr_source_read_many(struct ldr_source *source,
 				     const struct ldr_placed_block *wants, size_t count,
 				     size_t window_bytes,
