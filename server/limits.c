@@ -10,12 +10,20 @@
 
 #include "common/lock.h"
 
+enum doing {
+	DOING_WAITING,
+	DOING_RECEIVING,
+	DOING_SENDING,
+	DOING_WORKING,
+};
+
 struct ldr_connection {
 	LIST_ENTRY(ldr_connection) link;
 	int fd;
-	bool ended; /* shut down already; under the lock */
+	bool ended;     /* shut down already; under the lock, as the next */
+	bool lost_peer; /* when it was looked at last */
 	_Atomic uint64_t deadline_ms;
-	atomic_bool is_waiting;
+	atomic_int doing;
 };
 
 struct ldr_limits {
@@ -79,31 +87,66 @@ void ldr_limits_leave(struct ldr_limits *limits, struct ldr_connection *connecti
 }
 
 /* The sweep reads single words and needs no order between them: at worst it acts one round late. */
-static void expect(struct ldr_connection *connection, uint64_t deadline_ms, bool waiting)
+static void expect(struct ldr_connection *connection, uint64_t deadline_ms, enum doing doing)
 {
-	atomic_store_explicit(&connection->is_waiting, waiting, memory_order_relaxed);
+	atomic_store_explicit(&connection->doing, doing, memory_order_relaxed);
 	atomic_store_explicit(&connection->deadline_ms, deadline_ms, memory_order_relaxed);
 }
 
 void ldr_connection_waiting(struct ldr_limits *limits, struct ldr_connection *connection)
 {
-	expect(connection, ldr_clock_now_ms(limits->clock) + limits->waiting_ms, true);
+	expect(connection, ldr_clock_now_ms(limits->clock) + limits->waiting_ms, DOING_WAITING);
 }
 
-void ldr_connection_moving(struct ldr_limits *limits, struct ldr_connection *connection,
-			   uint64_t bytes)
+static void expect_body(struct ldr_limits *limits, struct ldr_connection *connection,
+			uint64_t bytes, enum doing doing)
 {
 	uint64_t seconds = bytes / limits->slowest_bytes;
 
 	if (seconds > UINT32_MAX)
 		seconds = UINT32_MAX;
 	expect(connection, ldr_clock_now_ms(limits->clock) + limits->grace_ms + seconds * 1000,
-	       false);
+	       doing);
+}
+
+void ldr_connection_receiving(struct ldr_limits *limits, struct ldr_connection *connection,
+			      uint64_t bytes)
+{
+	expect_body(limits, connection, bytes, DOING_RECEIVING);
+}
+
+void ldr_connection_sending(struct ldr_limits *limits, struct ldr_connection *connection,
+			    uint64_t bytes)
+{
+	expect_body(limits, connection, bytes, DOING_SENDING);
 }
 
 void ldr_connection_working(struct ldr_connection *connection)
 {
-	expect(connection, UINT64_MAX, false);
+	expect(connection, UINT64_MAX, DOING_WORKING);
+}
+
+static enum doing doing_of(struct ldr_connection *connection)
+{
+	return (enum doing)atomic_load_explicit(&connection->doing, memory_order_relaxed);
+}
+
+/* The peer will send no more, nothing of it is unread, and we wait for more. Twice in a row, since the last
+ * bytes of a request may have been read a moment ago and not be understood yet. */
+static bool peer_is_gone_locked(struct ldr_connection *connection)
+{
+	enum doing doing = doing_of(connection);
+	bool was_lost = connection->lost_peer;
+	char byte;
+
+	connection->lost_peer = (doing == DOING_WAITING || doing == DOING_RECEIVING) &&
+				recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+	return was_lost && connection->lost_peer;
+}
+
+static bool is_late(struct ldr_connection *connection, uint64_t now_ms)
+{
+	return atomic_load_explicit(&connection->deadline_ms, memory_order_relaxed) <= now_ms;
 }
 
 unsigned ldr_limits_sweep(struct ldr_limits *limits)
@@ -115,8 +158,9 @@ unsigned ldr_limits_sweep(struct ldr_limits *limits)
 	ldr_mutex_lock(&limits->lock);
 	LIST_FOREACH(connection, &limits->connections, link)
 	{
-		if (connection->ended ||
-		    atomic_load_explicit(&connection->deadline_ms, memory_order_relaxed) > now_ms)
+		if (connection->ended)
+			continue;
+		if (!is_late(connection, now_ms) && !peer_is_gone_locked(connection))
 			continue;
 		connection->ended = true;
 		shutdown(connection->fd, SHUT_RDWR);
@@ -132,7 +176,7 @@ void ldr_limits_end_waiting(struct ldr_limits *limits)
 
 	ldr_mutex_lock(&limits->lock);
 	LIST_FOREACH(connection, &limits->connections, link)
-	if (atomic_load_explicit(&connection->is_waiting, memory_order_relaxed))
+	if (doing_of(connection) == DOING_WAITING)
 		shutdown(connection->fd, SHUT_RD);
 	ldr_mutex_unlock(&limits->lock);
 }

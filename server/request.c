@@ -111,8 +111,8 @@ enum MHD_Result request_answer(struct request *request, unsigned status,
 	result = MHD_queue_response(request->mhd, status, response);
 	if (result == MHD_YES) {
 		request->status = status;
-		ldr_connection_moving(request->http->limits, request->connection,
-				      request->answer_bytes);
+		ldr_connection_sending(request->http->limits, request->connection,
+				       request->answer_bytes);
 	}
 	MHD_destroy_response(response);
 	return result;

@@ -34,7 +34,7 @@ static enum MHD_Result refuse_early(struct request *request, uint64_t length, ui
 {
 	if (length <= swallow && !request_field(request, MHD_HTTP_HEADER_EXPECT)) {
 		request->put = PUT_SWALLOWING;
-		ldr_connection_moving(request->http->limits, request->connection, length);
+		ldr_connection_receiving(request->http->limits, request->connection, length);
 		return MHD_YES;
 	}
 	request->must_close = true;
@@ -78,7 +78,7 @@ enum MHD_Result request_put_begin(struct request *request, const char *url)
 	if (!request->upload)
 		return refuse_early(request, head.length, SWALLOW_BYTES);
 	request->put = PUT_RECEIVING;
-	ldr_connection_moving(request->http->limits, request->connection, head.length);
+	ldr_connection_receiving(request->http->limits, request->connection, head.length);
 	return MHD_YES;
 }
 

@@ -3,12 +3,15 @@
 
 lib.http.py URL STORE PACK     PACK is the path of a pack below STORE; STORE has channels/live too.
 
+lib.http.py --put URL TOKEN STORE     uploads, to a server that takes them with this token
+
 Prints "ok NAME" or "not ok NAME: why". Nothing here knows larderd's code: bytes go in, bytes come out.
 """
 import hashlib
 import os
 import socket
 import sys
+import time
 from urllib.parse import urlsplit
 
 ADDRESS = None
@@ -344,11 +347,104 @@ def connections(pack, data):
     report("nor do thirty that go away in the middle", wanted(ask(request(pack)), 200, data))
 
 
+def temporaries(store):
+    return [name for _, _, names in os.walk(store) for name in names if name.startswith(".larder-tmp")]
+
+
+def gone(store):
+    """Whether all temporaries are gone, after some time for the server to notice."""
+    for _ in range(200):
+        if not temporaries(store):
+            return None
+        time.sleep(0.05)
+    return f"left: {temporaries(store)}"
+
+
+def put(target, headers, token):
+    return request(target, "PUT", [f"Authorization: Bearer {token}"] + headers)
+
+
+def put_framing(token):
+    path = f"/packs/00/{'0' * 64}.pack"
+    report("a PUT without a length", wanted(ask(put(path, [], token)), 411))
+    report("a chunked PUT", wanted(ask(put(path, ["Transfer-Encoding: chunked"], token) + b"3\r\nabc\r\n0\r\n\r\n"), 400))
+    report("a PUT that is too large", wanted(ask(put(path, [f"Content-Length: {1 << 40}"], token)), 413))
+    key = f"/keys/{'k' * 43}.pub"
+    report("a key that is too large", wanted(ask(put(key, ["Content-Length: 5000"], token) + b"x" * 5000), 413))
+    report("an empty body", wanted(ask(put(key, ["Content-Length: 0"], token)), 400))
+    report("a PUT elsewhere", wanted(ask(put("/etc/passwd", ["Content-Length: 1"], token) + b"x"), 404))
+    report("a PUT through an escape", wanted(ask(put("/channels/%2e%2e%2fFORMAT", ["Content-Length: 1"], token) + b"x"), 404))
+    report("a PUT of FORMAT", wanted(ask(put("/FORMAT", ["Content-Length: 1"], token) + b"x"), 403))
+
+
+def put_tokens(token):
+    key = f"/keys/{'k' * 43}.pub"
+    body = ["Content-Length: 3"]
+    for name, field in (("no token", []), ("another scheme", ["Authorization: Basic " + token]),
+                        ("half a token", ["Authorization: Bearer " + token[:20]]), ("an empty one", ["Authorization: Bearer "]),
+                        ("the scheme alone", ["Authorization: Bearer"])):
+        answer = ask(request(key, "PUT", body + field) + b"abc")
+        report(f"{name} is refused", wanted(answer, 401, None, [("www-authenticate", lambda v: v and "Bearer" in v)]))
+    answer = ask(request(key, "PUT", body + ["authorization: bearer " + token]) + b"abc")
+    report("case does not matter", wanted(answer, 422))
+
+
+def put_connections(token, store):
+    key = f"/keys/{'k' * 43}.pub"
+    peer = Peer()
+    peer.send(put(key, ["Content-Length: 3"], token) + b"abc" + request("/FORMAT"))
+    report("a refused body is swallowed", wanted(peer.read(), 422))
+    report("and the connection goes on", wanted(peer.read(), 200))
+    peer.send(request(key, "PUT", ["Content-Length: 500000"]) + b"x" * 500000 + request("/FORMAT"))
+    report("a stranger's too", wanted(peer.read(), 401) or wanted(peer.read(), 200))
+    peer.end()
+
+    peer = Peer()
+    peer.send(request(key, "PUT", ["Content-Length: 500000", "Expect: 100-continue"]))
+    head = peer.read_head()
+    report("a stranger is not told to continue", None if head and head[0] == 401 else f"{head}")
+    peer.end()
+    peer = Peer()
+    peer.send(put(key, ["Content-Length: 3", "Expect: 100-continue"], token))
+    head = peer.read_head()
+    report("a publisher is", None if head and head[0] == 100 else f"{head}")
+    peer.send(b"abc")
+    report("and gets the answer", wanted(peer.read(), 422))
+    peer.end()
+
+    path = f"/packs/00/{'0' * 64}.pack"
+    for cut in (0, 1, 5000, 999999):
+        peer = Peer()
+        peer.send(put(path, ["Content-Length: 1000000"], token) + b"x" * cut)
+        for _ in range(100):
+            if temporaries(store):
+                break
+            time.sleep(0.05)
+        began = bool(temporaries(store))
+        peer.end()
+        report(f"an upload cut at {cut} leaves nothing", None if began and not gone(store) else f"began {began}, {gone(store)}")
+    peer = Peer()
+    for piece in [put(path, ["Content-Length: 300"], token)] + [b"x"] * 300:
+        peer.send(piece)
+    report("a body in single bytes", wanted(peer.read(), 422))
+    peer.end()
+    report("nothing is left", gone(store))
+
+
+def put_main(token, store):
+    put_framing(token)
+    put_tokens(token)
+    put_connections(token, store)
+
+
 def main():
     global ADDRESS
-    url, store, pack = sys.argv[1:4]
-    parts = urlsplit(url)
+    parts = urlsplit(sys.argv[2] if sys.argv[1] == "--put" else sys.argv[1])
     ADDRESS = (parts.hostname, parts.port)
+    if sys.argv[1] == "--put":
+        put_main(*sys.argv[3:5])
+        return
+    _, store, pack = sys.argv[1:4]
     with open(os.path.join(store, pack), "rb") as file:
         data = file.read()
     pack = "/" + pack

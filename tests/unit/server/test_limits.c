@@ -103,9 +103,9 @@ Test(limits, a_body_has_time_by_its_length_and_work_has_no_limit)
 	struct ldr_connection *working = ldr_limits_enter(limits, busy.ours);
 	struct ldr_connection *largest = ldr_limits_enter(limits, huge.ours);
 
-	ldr_connection_moving(limits, moving, 300); /* 500 ms and 3 s */
+	ldr_connection_receiving(limits, moving, 300); /* 500 ms and 3 s */
 	ldr_connection_working(working);
-	ldr_connection_moving(limits, largest, UINT64_MAX);
+	ldr_connection_sending(limits, largest, UINT64_MAX);
 	held.ms += 3499;
 	cr_expect_eq(ldr_limits_sweep(limits), 0);
 	held.ms += 1;
@@ -147,4 +147,38 @@ Test(limits, at_the_end_only_waiting_connections_stop_reading)
 	ldr_limits_free(limits);
 	close_pair(idle);
 	close_pair(busy);
+}
+
+Test(limits, a_peer_that_has_gone_is_noticed_where_bytes_are_awaited)
+{
+	struct held_clock held;
+	struct ldr_limits *limits = new_limits(&held);
+	struct pair pairs[4];
+	struct ldr_connection *connections[4];
+	char byte;
+
+	for (int i = 0; i < 4; i++) {
+		pairs[i] = open_pair();
+		connections[i] = ldr_limits_enter(limits, pairs[i].ours);
+	}
+	ldr_connection_receiving(limits, connections[0], 100000);
+	ldr_connection_sending(limits, connections[1], 100000);
+	cr_assert_eq(send(pairs[2].theirs, "r", 1, 0), 1);
+	for (int i = 0; i < 3; i++)
+		shutdown(pairs[i].theirs, SHUT_WR);
+	cr_expect_eq(ldr_limits_sweep(limits), 0, "seen once is not enough");
+	cr_expect_eq(ldr_limits_sweep(limits), 1);
+	cr_expect(ended(pairs[0]), "a body that cannot become whole");
+	cr_expect_not(ended(pairs[1]), "who has said all may still listen");
+	cr_expect_not(ended(pairs[2]), "there are bytes to read");
+	cr_expect_not(ended(pairs[3]), "that peer is there");
+	cr_assert_eq(recv(pairs[2].ours, &byte, 1, 0), 1);
+	cr_expect_eq(ldr_limits_sweep(limits), 0);
+	cr_expect_eq(ldr_limits_sweep(limits), 1);
+	cr_expect(ended(pairs[2]));
+	for (int i = 0; i < 4; i++) {
+		ldr_limits_leave(limits, connections[i]);
+		close_pair(pairs[i]);
+	}
+	ldr_limits_free(limits);
 }
