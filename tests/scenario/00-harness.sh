@@ -15,6 +15,7 @@ chmod 644 again/README.txt
 ln -sfn elsewhere again/dangling
 check_status "a link's target is compared" 1 python3 "$ROOT/tests/scenario/lib.compare.py" one again
 ln -sfn not/there again/dangling
+check "or links are left out" python3 "$ROOT/tests/scenario/lib.compare.py" one again --without-links
 printf x | dd of=again/sound/theme.ogg bs=1 seek=1000 conv=notrunc status=none
 check_status "bytes are compared" 1 python3 "$ROOT/tests/scenario/lib.compare.py" one again
 echo '{"a": {"b": [1, 2.5]}}' >doc.json

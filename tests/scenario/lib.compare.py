@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""lib.compare.py A B: two trees are equal in paths, kinds, modes, bytes and link targets.
+"""lib.compare.py A B [--without-links]: two trees are equal in paths, kinds, modes, bytes and link targets.
 
 `.larder` at the top of either is not part of a release. Prints up to 20 differences; exit 1 if there is one.
 The mode of a symlink means nothing; that of the two top folders belongs to whoever made them.
@@ -10,8 +10,8 @@ import stat
 import sys
 
 
-def listing(root):
-    """path -> (kind, mode or None, link target or size) of everything below root."""
+def listing(root, links):
+    """path -> (kind, mode or None, link target or size) of everything below root, with or without links."""
     found = {}
     for folder, names, files in os.walk(root):
         if folder == root and ".larder" in names:
@@ -20,6 +20,8 @@ def listing(root):
             path = os.path.join(folder, name)
             info = os.lstat(path)
             key = os.path.relpath(path, root)
+            if stat.S_ISLNK(info.st_mode) and not links:
+                continue
             if stat.S_ISLNK(info.st_mode):
                 found[key] = ("link", None, os.readlink(path))
             elif stat.S_ISDIR(info.st_mode):
@@ -31,9 +33,9 @@ def listing(root):
     return found
 
 
-def differences(one, two):
+def differences(one, two, links):
     """A line for each path that is not the same in both."""
-    left, right = listing(one), listing(two)
+    left, right = listing(one, links), listing(two, links)
     for path in sorted(left.keys() | right.keys()):
         if path not in right:
             yield f"{path}: only in {one}"
@@ -52,7 +54,7 @@ def main():
         if not os.path.isdir(root):
             sys.exit(f"{root}: no such folder")
     count = 0
-    for line in differences(one, two):
+    for line in differences(one, two, "--without-links" not in sys.argv[3:]):
         count += 1
         if count <= 20:
             print(line)
