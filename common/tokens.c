@@ -187,29 +187,32 @@ struct change {
 	const char *remove;
 };
 
-static enum ldr_status apply(struct ldr_tokens *tokens, const struct change *change,
-			     const char *path, struct ldr_error *err)
+static enum ldr_status remove_token(struct ldr_tokens *tokens, const char *id, const char *path,
+				    struct ldr_error *err)
 {
 	size_t kept = 0;
+
+	for (size_t i = 0; i < tokens->count; i++)
+		if (strcmp(tokens->items[i].id, id) != 0)
+			tokens->items[kept++] = tokens->items[i];
+	if (kept == tokens->count)
+		return ldr_fail(err, LDR_ENOTFOUND, "tokens %s: no token \"%s\"", path, id);
+	tokens->count = kept;
+	return LDR_OK;
+}
+
+static enum ldr_status add_token(struct ldr_tokens *tokens, const struct ldr_token *token,
+				 const char *path, struct ldr_error *err)
+{
 	struct ldr_token *grown;
 
-	if (change->remove) {
-		for (size_t i = 0; i < tokens->count; i++)
-			if (strcmp(tokens->items[i].id, change->remove) != 0)
-				tokens->items[kept++] = tokens->items[i];
-		if (kept == tokens->count)
-			return ldr_fail(err, LDR_ENOTFOUND, "tokens %s: no token \"%s\"", path,
-					change->remove);
-		tokens->count = kept;
-		return LDR_OK;
-	}
 	if (tokens->count == LDR_TOKENS_MAX)
 		return ldr_fail(err, LDR_ELIMIT, "tokens %s: %zu tokens, limit %d", path,
 				tokens->count, LDR_TOKENS_MAX);
 	grown = reallocarray(tokens->items, tokens->count + 1, sizeof(*grown));
 	if (!grown)
 		return ldr_fail(err, LDR_ENOMEM, "out of memory");
-	grown[tokens->count++] = *change->add;
+	grown[tokens->count++] = *token;
 	tokens->items = grown;
 	return LDR_OK;
 }
@@ -231,8 +234,10 @@ static enum ldr_status change_once(const struct place *place, const char *path,
 	} else if (!status) {
 		status = load(place, path, &tokens, err);
 	}
-	if (!status)
-		status = apply(&tokens, change, path, err);
+	if (!status && change->add)
+		status = add_token(&tokens, change->add, path, err);
+	else if (!status)
+		status = remove_token(&tokens, change->remove, path, err);
 	return status ? status : save(place, &tokens, &options, err);
 }
 

@@ -111,6 +111,7 @@ static void connection_event(void *context, struct MHD_Connection *connection,
 	*socket_context = info ? ldr_limits_enter(http->limits, info->connect_fd) : NULL;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the library says how many parameters there are */
 static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url,
 			      const char *method, const char *version, const char *data,
 			      size_t *data_bytes, void **request_context)
