@@ -17,6 +17,8 @@
 /* Buffers beyond one for each range under way: what the workers are busy with. */
 #define BUFFERS_MORE 2
 
+_Static_assert(LDR_FETCH_HOSTS_MAX == LDR_HOSTS_MAX, "one limit, said in two headers");
+
 /* ---- a call ---- */
 
 static void call_append(struct ldr_fetch *fetch, struct call *call)
@@ -217,14 +219,12 @@ struct object_search {
 	struct ldr_error not_found_error;
 };
 
-static enum ldr_host_outcome outcome_of(const struct object_search *search,
-					const struct ldr_response *response, enum ldr_status status)
+static enum ldr_host_outcome outcome_of(const struct ldr_response *response, enum ldr_status status)
 {
 	if (status == LDR_OK)
 		return LDR_HOST_GOOD;
 	if (status == LDR_ENOTFOUND || status == LDR_EDENIED || status == LDR_ELIMIT)
 		return LDR_HOST_REFUSED;
-	(void)search;
 	return response->retry_after_ms ? LDR_HOST_BUSY : LDR_HOST_FAILED;
 }
 
@@ -263,7 +263,7 @@ static enum ldr_status attempt(struct ldr_fetch *fetch, struct object_search *se
 	began_ns = ldr_hosts_begin(&fetch->hosts, host);
 	ldr_mutex_unlock(&fetch->lock);
 	status = ask(fetch, search, host, out);
-	outcome = outcome_of(search, &out->response, status);
+	outcome = outcome_of(&out->response, status);
 	ldr_mutex_lock(&fetch->lock);
 	ldr_hosts_report(&fetch->hosts, host, outcome, began_ns, out->response.retry_after_ms);
 	ldr_mutex_unlock(&fetch->lock);

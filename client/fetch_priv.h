@@ -35,8 +35,6 @@
 #include "client/range_plan.h"
 #include "common/lock.h"
 
-#define LDR_FETCH_URL_BYTES 512
-
 struct call;
 struct stream;
 

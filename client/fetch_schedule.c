@@ -312,6 +312,12 @@ static bool start_one(struct ldr_fetch *fetch, struct call *call)
 	if (call->status)
 		return false;
 	buffer = ldr_buffer_pool_take(&fetch->pool);
+	if (!buffer && fetch->pool.made_count == 0) {
+		/* None is out that could come back: waiting would be for ever. */
+		ldr_fail(&error, LDR_ENOMEM, "fetch: no memory for a buffer of %u bytes",
+			 fetch->options.range_bytes);
+		ldr_fetch_fail(fetch, call, &error);
+	}
 	if (!buffer)
 		return false;
 	range = next_startable(fetch, call, &host, &error);

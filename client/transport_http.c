@@ -203,7 +203,8 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *context)
 		flow = request->body_part(request->context, bytes, length);
 	if (flow == LDR_FLOW_HOLD) {
 		/* The bytes come again and will be paid for then. */
-		transfer->transport->bucket.tokens += (int64_t)length;
+		if (transfer->transport->bucket.rate)
+			transfer->transport->bucket.tokens += (int64_t)length;
 		transfer->held = true;
 		return CURL_WRITEFUNC_PAUSE;
 	}

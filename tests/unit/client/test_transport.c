@@ -638,9 +638,9 @@ Test(transport, hold_and_resume)
 		free(urls[i]);
 	}
 	unlink(name);
-	free(bytes);
 	ldr_transport_free(transport);
 	lying_server_stop(server);
+	free(bytes);
 }
 
 Test(transport, ended_by_the_caller)
@@ -826,9 +826,9 @@ Test(transport, limited_rate)
 	cr_assert_geq(ldr_transport_now_ns() - began_ns,
 		      (uint64_t)(LENGTH - RATE / 20 - 16384) * 1000);
 	free(url);
-	free(bytes);
 	ldr_transport_free(transport);
 	lying_server_stop(server);
+	free(bytes);
 }
 
 /* ---- threads ---- */
