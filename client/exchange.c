@@ -144,18 +144,23 @@ static enum ldr_status meaning(int status)
 		return LDR_ENOSPACE;
 	case 422:
 		return LDR_ECORRUPT;
+	case 405: /* a static web server takes no publications */
+	case 501:
+		return LDR_EUNSUPPORTED;
 	default:
 		return LDR_ENET;
 	}
 }
 
-/* The body's beginning on one line, without what a terminal could take amiss. */
+/* The body's beginning on one line, without what a terminal could take amiss; nothing of a page for
+ * browsers. */
 static void excerpt(const void *body, size_t length, char out[EXCERPT_CHARS + 1])
 {
 	const char *bytes = body;
+	bool is_page = length && bytes[0] == '<';
 	size_t to = 0;
 
-	for (size_t i = 0; i < length && to < EXCERPT_CHARS; i++)
+	for (size_t i = 0; i < length && !is_page && to < EXCERPT_CHARS; i++)
 		if (bytes[i] >= ' ' && bytes[i] < 0x7f)
 			out[to++] = bytes[i];
 		else if (to && out[to - 1] != ' ')
