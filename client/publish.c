@@ -228,7 +228,7 @@ static enum ldr_status describe(struct publication *publication, struct ldr_erro
 	snprintf(release->note, sizeof(release->note), "%s", request->note ? request->note : "");
 	release->sequence = 1;
 	release->created_s = clock->wall_s(clock);
-	release->expires_s = request->expires_s;
+	release->expires_s = request->lifetime_s ? release->created_s + request->lifetime_s : 0;
 	release->totals = made->totals;
 	release->tree_bytes = made->tree_bytes;
 	release->tree_digest = made->tree_digest;

@@ -51,7 +51,7 @@ struct ldr_publish_request {
 	enum ldr_link_policy links;
 	const char *like;          /* another channel whose blocks are known too (none) */
 	const char *note;          /* ("") */
-	int64_t expires_s;         /* seconds since 1970 (never) */
+	int64_t lifetime_s;        /* from its signing until it expires (for ever) */
 	const char *const *layout; /* as in ldr_build_options */
 	size_t layout_count;
 	bool dry_run; /* store nothing, say what would be */

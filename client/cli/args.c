@@ -10,7 +10,6 @@
 #include <stdlib.h>
 
 #include "common/bytes.h"
-#include "common/clock.h"
 #include "common/os.h"
 
 #define FIRST_CODE 1000 /* above every character */
@@ -146,12 +145,11 @@ static enum ldr_status parse_rate(struct ldr_args *args, const char *text, struc
 static enum ldr_status parse_expires(struct ldr_args *args, const char *text, struct ldr_error *err)
 {
 	static const uint64_t factors[] = {1, 60, 3600, 86400};
-	const struct ldr_clock *clock = ldr_clock_system();
 	uint64_t age;
 
 	if (!parse_number(text, "smhd", factors, &age) || age == 0 || age > UINT32_MAX)
 		return bad_value(LDR_OPT_EXPIRES, text, "an age such as 90s, 10m, 12h or 30d", err);
-	args->expires_s = clock->wall_s(clock) + (int64_t)age;
+	args->lifetime_s = (int64_t)age;
 	return LDR_OK;
 }
 

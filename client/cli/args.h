@@ -86,7 +86,7 @@ struct ldr_args {
 	char **positional; /* borrowed from argv */
 	int positional_count;
 	uint64_t limit_rate_bytes;
-	int64_t expires_s;
+	int64_t lifetime_s;
 	unsigned jobs;
 	struct ldr_codec_choice codec;
 	struct ldr_chunk_sizes chunks;

@@ -296,7 +296,7 @@ static enum ldr_status publish(struct ldr_args *args, const struct ldr_location 
 		.links = args->links,
 		.like = args->value[LDR_OPT_LIKE],
 		.note = args->value[LDR_OPT_NOTE],
-		.expires_s = args->expires_s,
+		.lifetime_s = args->lifetime_s,
 		.layout = (const char *const *)args->layout,
 		.layout_count = args->layout_count,
 		.dry_run = ldr_args_has(args, LDR_OPT_DRY_RUN),
