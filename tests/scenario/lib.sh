@@ -68,9 +68,9 @@ json() {
 # listing DIR   every path with kind, mode, digest or link target, sorted; .larder is not part of a release.
 listing() {
 	(cd "$1" && {
-		find . -path ./.larder -prune -o -type f -printf '%p f %m ' -exec sh -c 'sha256sum <"$1"' sh {} \;
-		find . -path ./.larder -prune -o \( -type d -printf '%p d %m\n' -o -type l -printf '%p l %l\n' \)
-	} | sort)
+		find . -path ./.larder -prune -o -printf '%p %y %m %l\n' | sort
+		find . -path ./.larder -prune -o -type f -print0 | sort -z | xargs -0 -r sha256sum
+	})
 }
 
 # same_tree NAME DIR DIR   two trees are equal: paths, kinds, modes, bytes, link targets.
