@@ -5,7 +5,9 @@
  *  1. Every object goes through the publisher with LDR_SYNC_FILE_AND_FOLDER: when a channel moves, what
  *     it names is on the disk.
  *  2. A pack is decoded and digested block by block, as it lies on the disk, before it is published.
- *  3. A channel moves under the publisher's folder lock, after its bytes were compared with those that
+ *  3. A sealed pack is checked, synced and named by a thread of its own while the next one is built; at
+ *     most one is under way. Settling waits for it, and a failure of it is the next call's.
+ *  4. A channel moves under the publisher's folder lock, after its bytes were compared with those that
  *     the caller built upon.
  */
 #include <stdlib.h>
@@ -14,12 +16,26 @@
 #include "client/store_priv.h"
 #include "common/bytes.h"
 #include "common/keys.h"
+#include "common/lock.h"
 #include "packs/layout.h"
 #include "packs/pack_reader.h"
+
+/* A pack on its way into the folder. The thread's own while it runs. */
+struct sealed_pack {
+	struct ldr_stream *stream; /* owns; NULL when it has been committed or given up */
+	struct ldr_id id;
+	uint64_t size_bytes;
+	bool held; /* the same pack was there already */
+	enum ldr_status status;
+	struct ldr_error error;
+};
 
 struct folder_store {
 	struct ldr_root *root;
 	struct ldr_store *store; /* borrowed: for its figures */
+	bool running;            /* thread works on sealed */
+	pthread_t thread;
+	struct sealed_pack sealed;
 };
 
 static const struct ldr_publish_options immutable = {
@@ -64,13 +80,6 @@ static enum ldr_status folder_put(void *self, const char *path, const void *byte
 		return compare_held(folder, path, bytes, length, err);
 	if (status)
 		return ldr_fail(err, status, "%s", conflict.text);
-	return LDR_OK;
-}
-
-static enum ldr_status folder_settle(void *self, struct ldr_error *err)
-{
-	(void)self;
-	(void)err;
 	return LDR_OK;
 }
 
@@ -128,30 +137,60 @@ static enum ldr_status verify_written(struct ldr_stream *stream, const struct ld
 	return status ? status : ldr_pack_verify(pack, NULL, NULL, &report, err);
 }
 
+static void *commit_sealed(void *argument)
+{
+	struct sealed_pack *sealed = argument;
+	struct ldr_stream *stream = LDR_STEAL(sealed->stream);
+	char path[LDR_STORE_PATH_BYTES];
+
+	sealed->status = verify_written(stream, &sealed->id, &sealed->error);
+	if (sealed->status) {
+		ldr_stream_abort(stream);
+		return NULL;
+	}
+	ldr_store_pack_path(&sealed->id, path);
+	sealed->status = ldr_stream_commit(stream, path, NULL, &sealed->error);
+	sealed->held = sealed->status == LDR_ECONFLICT;
+	if (sealed->held)
+		sealed->status = LDR_OK;
+	return NULL;
+}
+
+static enum ldr_status folder_settle(void *self, struct ldr_error *err)
+{
+	struct folder_store *folder = self;
+	const struct sealed_pack *sealed = &folder->sealed;
+
+	if (!folder->running)
+		return LDR_OK;
+	pthread_join(folder->thread, NULL);
+	folder->running = false;
+	if (sealed->status)
+		return ldr_fail(err, sealed->status, "%s", sealed->error.text);
+	if (sealed->held)
+		folder->store->packs_held++;
+	else
+		folder->store->bytes += sealed->size_bytes;
+	return LDR_OK;
+}
+
 static enum ldr_status folder_finish(void *context, struct ldr_stream *stream,
 				     const struct ldr_id *id, uint64_t size_bytes, uint32_t ordinal,
 				     struct ldr_error *err)
 {
 	struct folder_store *folder = context;
-	char path[LDR_STORE_PATH_BYTES];
-	struct ldr_error conflict = {0};
-	enum ldr_status status = verify_written(stream, id, err);
+	enum ldr_status status = folder_settle(folder, err);
 
 	(void)ordinal;
-	if (status) {
-		ldr_stream_abort(stream);
-		return status;
+	if (!status) {
+		folder->sealed = (struct sealed_pack){
+			.stream = stream, .id = *id, .size_bytes = size_bytes};
+		status = ldr_thread_start(&folder->thread, commit_sealed, &folder->sealed, err);
 	}
-	ldr_store_pack_path(id, path);
-	status = ldr_stream_commit(stream, path, NULL, &conflict);
-	if (status == LDR_ECONFLICT) {
-		folder->store->packs_held++;
-		return LDR_OK;
-	}
+	folder->running = !status;
 	if (status)
-		return ldr_fail(err, status, "%s", conflict.text);
-	folder->store->bytes += size_bytes;
-	return LDR_OK;
+		ldr_stream_abort(stream);
+	return status;
 }
 
 /* ---- closure ---- */
@@ -226,6 +265,7 @@ static void folder_close(void *self)
 {
 	struct folder_store *folder = self;
 
+	folder_settle(folder, NULL);
 	ldr_root_close(folder->root);
 	free(folder);
 }
