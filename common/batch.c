@@ -29,13 +29,17 @@
 static enum ldr_status take_lock(struct ldr_batch *batch, struct ldr_error *err)
 {
 	const char *path = ldr_root_path(batch->private_root);
+	struct stat found = {0};
 	int code = ldr_os_open_at(ldr_root_fd(batch->private_root), LOCK_NAME, O_RDWR | O_CREAT,
 				  0600, &batch->lock_fd);
 
 	if (code)
 		return ldr_fail_errno(err, code, "%s/%s: open", path, LOCK_NAME);
 	code = ldr_os_lock(batch->lock_fd);
-	if (code == EAGAIN)
+	if (!code)
+		code = ldr_os_stat(batch->lock_fd, &found);
+	/* A file without a name: its last owner has taken the whole folder away since it was opened. */
+	if (code == EAGAIN || (!code && found.st_nlink == 0))
 		return ldr_fail(err, LDR_ECONFLICT, "%s: another process works on this folder",
 				ldr_root_path(batch->target));
 	return code ? ldr_fail_errno(err, code, "%s/%s: lock", path, LOCK_NAME) : LDR_OK;
