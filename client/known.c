@@ -3,6 +3,7 @@
  */
 #include "client/known.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -61,6 +62,7 @@ void ldr_known_add(struct ldr_known *known, const struct ldr_placed_block *block
 {
 	struct ldr_placed_block *slot = slot_of(known, &block->block.id);
 
+	assert(block->place.pack <= LDR_MAP_PACK_MAX);
 	if (!slot->place.stored_bytes)
 		*slot = *block;
 }

@@ -29,8 +29,8 @@ struct publication {
 	struct ldr_view *previous;  /* NULL: the channel's first release */
 	struct ldr_view *like;
 	struct ldr_known *known;
-	uint32_t next_pack;   /* number of the first new pack */
-	uint32_t like_offset; /* like's pack numbers, moved up by this, are ours */
+	uint32_t next_pack;     /* number of the first new pack */
+	uint32_t *like_numbers; /* owns: our number for each pack that like lists */
 	struct ldr_build build;
 	struct ldr_release release;
 	char *record; /* owns */
@@ -42,6 +42,7 @@ static void dispose(struct publication *publication)
 	ldr_view_close(publication->previous);
 	ldr_view_close(publication->like);
 	ldr_known_free(publication->known);
+	free(publication->like_numbers);
 	ldr_build_dispose(&publication->build);
 	ldr_release_dispose(&publication->release);
 	ldr_public_key_free(publication->own);
@@ -75,8 +76,18 @@ static uint32_t highest_pack(const struct ldr_release *release)
 	return release->pack_count ? release->packs[release->pack_count - 1].number : 0;
 }
 
+/* A place of another channel, under our number of its pack. NULL numbers: the channel's own. */
+static struct ldr_placed_block renumbered(const struct ldr_release *release,
+					  const uint32_t *numbers, struct ldr_placed_block block)
+{
+	if (numbers)
+		block.place.pack =
+			numbers[ldr_release_pack(release, block.place.pack) - release->packs];
+	return block;
+}
+
 static enum ldr_status add_known(struct publication *publication, struct ldr_view *view,
-				 uint32_t offset, struct ldr_error *err)
+				 const uint32_t *numbers, struct ldr_error *err)
 {
 	const struct ldr_release *release = ldr_view_release(view);
 	uint64_t count = release->totals.blocks;
@@ -92,16 +103,55 @@ static enum ldr_status add_known(struct publication *publication, struct ldr_vie
 	if (status)
 		return status;
 	for (uint64_t i = 0; i < count; i++) {
-		blocks[i].place.pack += offset;
-		ldr_known_add(publication->known, &blocks[i]);
-	}
-	for (uint32_t i = 0; i < top->tree_count + top->map_count; i++) {
-		struct ldr_placed_block block = i < top->tree_count ? top->tree[i]
-								    : top->map[i - top->tree_count];
+		struct ldr_placed_block block = renumbered(release, numbers, blocks[i]);
 
-		block.place.pack += offset;
 		ldr_known_add(publication->known, &block);
 	}
+	for (uint32_t i = 0; i < top->tree_count + top->map_count; i++) {
+		struct ldr_placed_block block = renumbered(
+			release, numbers,
+			i < top->tree_count ? top->tree[i] : top->map[i - top->tree_count]);
+
+		ldr_known_add(publication->known, &block);
+	}
+	return LDR_OK;
+}
+
+static int compare_packs(const void *a, const void *b)
+{
+	const struct ldr_release_pack *x = a, *y = b;
+
+	return memcmp(x->id.bytes, y->id.bytes, LDR_ID_BYTES);
+}
+
+/* A pack that the channel lists already keeps its number; the others get the next ones, one each, so
+ * that numbers stay small however often channels borrow from each other. */
+static enum ldr_status number_like(struct publication *publication, struct ldr_error *err)
+{
+	const struct ldr_release *like = ldr_view_release(publication->like);
+	const struct ldr_release *own = publication->previous
+						? ldr_view_release(publication->previous)
+						: NULL;
+	size_t count = own ? own->pack_count : 0;
+	LDR_AUTO_FREE struct ldr_release_pack *sorted = calloc(count + 1, sizeof(*sorted));
+
+	publication->like_numbers = calloc(like->pack_count + 1u, sizeof(uint32_t));
+	if (!sorted || !publication->like_numbers)
+		return ldr_fail(err, LDR_ENOMEM, "%s: out of memory",
+				ldr_view_name(publication->like));
+	ldr_copy(sorted, own ? own->packs : NULL, count * sizeof(*sorted));
+	qsort(sorted, count, sizeof(*sorted), compare_packs);
+	for (uint32_t i = 0; i < like->pack_count; i++) {
+		const struct ldr_release_pack *held = bsearch(&like->packs[i], sorted, count,
+							      sizeof(*sorted), compare_packs);
+
+		publication->like_numbers[i] = held ? held->number : publication->next_pack++;
+	}
+	/* A map cannot say more; the builder would find out only after the work. */
+	if (publication->next_pack > LDR_MAP_PACK_MAX)
+		return ldr_fail(err, LDR_ELIMIT, "channel %s: pack number %" PRIu32 ", limit %u",
+				publication->request->channel, publication->next_pack,
+				LDR_MAP_PACK_MAX);
 	return LDR_OK;
 }
 
@@ -135,14 +185,13 @@ static enum ldr_status load_known(struct publication *publication, struct ldr_er
 	publication->next_pack = 1;
 	if (!status && publication->previous) {
 		publication->next_pack = highest_pack(ldr_view_release(publication->previous)) + 1;
-		status = add_known(publication, publication->previous, 0, err);
+		status = add_known(publication, publication->previous, NULL, err);
 	}
-	if (!status && publication->like) {
-		publication->like_offset = publication->next_pack;
-		publication->next_pack += highest_pack(ldr_view_release(publication->like)) + 1;
-		status = add_known(publication, publication->like, publication->like_offset, err);
-	}
-	return status;
+	if (status || !publication->like)
+		return status;
+	status = number_like(publication, err);
+	return status ? status
+		      : add_known(publication, publication->like, publication->like_numbers, err);
 }
 
 /* ---- building ---- */
@@ -178,7 +227,9 @@ static enum ldr_status build(struct publication *publication, struct ldr_scan *s
 
 /* ---- the record ---- */
 
-static void list_used(struct publication *publication, struct ldr_view *view, uint32_t offset)
+/* Those from `lowest` on: what another channel shares with ours is in the list already. */
+static void list_used(struct publication *publication, struct ldr_view *view,
+		      const uint32_t *numbers, uint32_t lowest)
 {
 	const struct ldr_release *old = view ? ldr_view_release(view) : NULL;
 	struct ldr_release *release = &publication->release;
@@ -186,8 +237,9 @@ static void list_used(struct publication *publication, struct ldr_view *view, ui
 	for (uint32_t i = 0; old && i < old->pack_count; i++) {
 		struct ldr_release_pack pack = old->packs[i];
 
-		pack.number += offset;
-		if (ldr_known_used(publication->known, pack.number))
+		if (numbers)
+			pack.number = numbers[i];
+		if (pack.number >= lowest && ldr_known_used(publication->known, pack.number))
 			release->packs[release->pack_count++] = pack;
 	}
 }
@@ -197,16 +249,19 @@ static enum ldr_status list_packs(struct publication *publication, struct ldr_er
 	const struct ldr_build *made = &publication->build;
 	struct ldr_release *release = &publication->release;
 	uint64_t most = made->pack_count;
+	uint32_t own_end = 0;
 
-	if (publication->previous)
+	if (publication->previous) {
+		own_end = highest_pack(ldr_view_release(publication->previous)) + 1;
 		most += ldr_view_release(publication->previous)->pack_count;
+	}
 	if (publication->like)
 		most += ldr_view_release(publication->like)->pack_count;
 	release->packs = calloc(most + 1, sizeof(*release->packs));
 	if (!release->packs)
 		return ldr_fail(err, LDR_ENOMEM, "list of %" PRIu64 " packs", most);
-	list_used(publication, publication->previous, 0);
-	list_used(publication, publication->like, publication->like_offset);
+	list_used(publication, publication->previous, NULL, 0);
+	list_used(publication, publication->like, publication->like_numbers, own_end);
 	for (uint32_t i = 0; i < made->pack_count; i++)
 		release->packs[release->pack_count++] = (struct ldr_release_pack){
 			.number = publication->next_pack + i,
