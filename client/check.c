@@ -25,12 +25,24 @@ static void fault(struct check *check, const char *path, const char *what)
 		check->each_fault(check->context, path, what);
 }
 
+static void check_mode(struct check *check, const struct ldr_tree_node *node,
+		       const struct stat *stat, const char *path)
+{
+	char what[80];
+
+	if ((stat->st_mode & 0777) == node->mode)
+		return;
+	snprintf(what, sizeof(what), "mode %03o, wanted %03o", (unsigned)stat->st_mode & 0777,
+		 node->mode);
+	fault(check, path, what);
+}
+
 static void check_file(struct check *check, const struct ldr_tree_node *node, const char *path)
 {
 	struct ldr_error error = {0};
 	LDR_AUTO_FD int fd = -1;
 	uint64_t offset = 0;
-	struct stat stat;
+	struct stat stat = {0};
 	char what[160];
 
 	if (ldr_root_open_file(check->root, path, &fd, &error)) {
@@ -43,11 +55,7 @@ static void check_file(struct check *check, const struct ldr_tree_node *node, co
 		fault(check, path, what);
 		return;
 	}
-	if ((stat.st_mode & 0777) != node->mode) {
-		snprintf(what, sizeof(what), "mode %03o, wanted %03o", stat.st_mode & 0777,
-			 node->mode);
-		fault(check, path, what);
-	}
+	check_mode(check, node, &stat, path);
 	for (uint64_t i = 0; i < node->block_count; i++) {
 		const struct ldr_block_ref *block = ldr_tree_block(check->tree,
 								   node->first_block + i);
@@ -86,12 +94,22 @@ static void check_other(struct check *check, const struct ldr_tree_node *node, c
 	if (node->kind == LDR_KIND_FOLDER) {
 		if (!S_ISDIR(stat.st_mode))
 			fault(check, path, "is not a folder");
+		else
+			check_mode(check, node, &stat, path);
 		return;
 	}
 	if (!S_ISLNK(stat.st_mode) || ldr_os_readlink_at(fd, name, target, sizeof(target)) != 0 ||
 	    strlen(target) != node->target_bytes ||
 	    memcmp(target, node->target, node->target_bytes) != 0)
 		fault(check, path, "is not the link that was installed");
+}
+
+/* The differences are then those of an update that was not finished. */
+static bool is_cut_off(const struct check *check)
+{
+	struct ldr_stamp stamp;
+
+	return ldr_root_observe(check->root, LDR_PLAN_PATH, &stamp, NULL) == LDR_OK;
 }
 
 static enum ldr_status check_tree(struct check *check, struct ldr_error *err)
@@ -114,9 +132,10 @@ static enum ldr_status check_tree(struct check *check, struct ldr_error *err)
 		check_file(check, &node, path);
 	}
 	if (check->report->faults)
-		return ldr_fail(err, LDR_ECORRUPT, "%s: %llu differences",
-				ldr_root_path(check->root),
-				(unsigned long long)check->report->faults);
+		return ldr_fail(
+			err, LDR_ECORRUPT, "%s: %llu differences%s", ldr_root_path(check->root),
+			(unsigned long long)check->report->faults,
+			is_cut_off(check) ? ": an update was cut off, fetch finishes it" : "");
 	return LDR_OK;
 }
 

@@ -7,10 +7,18 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "client/installation.h"
 #include "client/plan.h"
 #include "common/os.h"
+
+/* Which record and plan were read: they are read before the lock is taken, so that a hostile release is
+ * refused before the folder is touched, and again after it when somebody has changed them. */
+struct sight {
+	bool there[2];
+	struct ldr_stamp stamps[2];
+};
 
 struct install {
 	const struct ldr_install_request *request;
@@ -19,6 +27,7 @@ struct install {
 	struct ldr_installation old;
 	struct ldr_installation interrupted;
 	bool has_old, has_interrupted;
+	struct sight sight;
 	const struct ldr_tree *tree;
 	struct ldr_batch *batch;
 	struct ldr_plan *plan;
@@ -40,19 +49,22 @@ static enum ldr_status read_one(const struct ldr_root *root, const char *path,
 	return LDR_OK;
 }
 
-/* Looks at what is there without making or locking anything: a hostile release must be refused before
- * the folder is touched. */
-static enum ldr_status read_records(struct install *install, struct ldr_install_outcome *outcome,
-				    struct ldr_error *err)
+static struct sight look(const struct ldr_root *root)
 {
-	LDR_AUTO_ROOT struct ldr_root *root = NULL;
-	struct ldr_error why = {0};
-	enum ldr_status status = ldr_root_open(install->request->folder, false, &root, &why);
+	static const char *const paths[2] = {LDR_INSTALLED_PATH, LDR_PLAN_PATH};
+	struct sight sight = {0};
 
-	if (status == LDR_ENOTFOUND)
-		return LDR_OK;
-	if (status)
-		return ldr_fail(err, status, "%s", why.text);
+	for (int i = 0; i < 2; i++)
+		sight.there[i] = ldr_root_observe(root, paths[i], &sight.stamps[i], NULL) == LDR_OK;
+	return sight;
+}
+
+static enum ldr_status read_records(struct install *install, const struct ldr_root *root,
+				    struct ldr_install_outcome *outcome, struct ldr_error *err)
+{
+	enum ldr_status status;
+
+	install->sight = look(root);
 	status = read_one(root, LDR_INSTALLED_PATH, &install->old, &install->has_old, outcome, err);
 	if (!status)
 		status = read_one(root, LDR_PLAN_PATH, &install->interrupted,
@@ -60,16 +72,40 @@ static enum ldr_status read_records(struct install *install, struct ldr_install_
 	return status;
 }
 
-static enum ldr_status check_space(struct install *install, struct ldr_error *err)
+static enum ldr_status read_unlocked(struct install *install, struct ldr_install_outcome *outcome,
+				     struct ldr_error *err)
 {
-	uint64_t free_bytes;
-	uint64_t wanted = install->plan->bytes_to_write;
-	const struct ldr_root *root = ldr_batch_target(install->batch);
+	LDR_AUTO_ROOT struct ldr_root *root = NULL;
+	struct ldr_error why = {0};
+	enum ldr_status status = ldr_root_open(install->request->folder, false, &root, &why);
 
-	if (ldr_os_free_bytes(ldr_root_fd(root), &free_bytes) || wanted <= free_bytes)
+	if (status == LDR_ENOTFOUND)
 		return LDR_OK;
-	return ldr_fail(err, LDR_ENOSPACE, "%s: %" PRIu64 " bytes to write, %" PRIu64 " free",
-			install->request->folder, wanted, free_bytes);
+	return status ? ldr_fail(err, status, "%s", why.text)
+		      : read_records(install, root, outcome, err);
+}
+
+/* Under the lock. Another process may have finished an update since: its files would be nobody's. */
+static enum ldr_status read_again(struct install *install, struct ldr_install_outcome *outcome,
+				  struct ldr_error *err)
+{
+	const struct ldr_root *root = ldr_batch_target(install->batch);
+	struct sight now = look(root);
+
+	if (memcmp(&now, &install->sight, sizeof(now)) == 0)
+		return LDR_OK;
+	ldr_installation_dispose(&install->old);
+	ldr_installation_dispose(&install->interrupted);
+	return read_records(install, root, outcome, err);
+}
+
+/* An extraction keeps no record, so it must not take away that of an installation. */
+static enum ldr_status refuse_installation(const struct install *install, struct ldr_error *err)
+{
+	if (!install->request->without_record || !install->sight.there[0])
+		return LDR_OK;
+	return ldr_fail(err, LDR_EEXISTS, "%s: is an installation (%s): update it with fetch",
+			install->request->folder, LDR_INSTALLED_PATH);
 }
 
 static enum ldr_status write_record(struct install *install, const struct ldr_file_stamp *stamps,
@@ -88,6 +124,28 @@ static enum ldr_status write_record(struct install *install, const struct ldr_fi
 				      ldr_tree_node_count(install->tree), out, err);
 }
 
+/* An update was cut off and now another release is wanted: what the first one brought and the second has
+ * not goes while the plan still names the first. Afterwards nothing would remember it. */
+static enum ldr_status remove_interrupted(struct install *install, struct ldr_error *err)
+{
+	const struct ldr_installation *cut = &install->interrupted;
+	LDR_AUTO_BUFFER struct ldr_buffer plan = {0};
+	struct ldr_batch_plan steps = {
+		.steps = install->plan->steps,
+		.step_count = install->plan->removal_steps,
+	};
+	enum ldr_status status;
+
+	if (!install->has_interrupted || !steps.step_count)
+		return LDR_OK;
+	status = ldr_installation_write(cut->record, cut->record_length, cut->tree_bytes,
+					cut->tree_length, NULL, ldr_tree_node_count(cut->tree),
+					&plan, err);
+	steps.plan = plan.data;
+	steps.plan_bytes = plan.length;
+	return status ? status : ldr_batch_apply(install->batch, &steps, err);
+}
+
 static enum ldr_status apply(struct install *install, struct ldr_error *err)
 {
 	LDR_AUTO_BUFFER struct ldr_buffer plan = {0}, record = {0};
@@ -95,9 +153,11 @@ static enum ldr_status apply(struct install *install, struct ldr_error *err)
 		.steps = install->plan->steps,
 		.step_count = install->plan->step_count,
 	};
-	enum ldr_status status = write_record(install, NULL, &plan, err);
+	enum ldr_status status = remove_interrupted(install, err);
 
 	if (!status)
+		status = write_record(install, NULL, &plan, err);
+	if (!status && !install->request->without_record)
 		status = write_record(install, install->plan->stamps, &record, err);
 	if (status)
 		return status;
@@ -136,29 +196,36 @@ static enum ldr_status compare_and_fill(struct install *install, struct ldr_erro
 	if (status || nothing_to_do(install))
 		return status;
 	filled.plan = install->plan;
-	status = check_space(install, err);
-	return status ? status : ldr_stage_fill(&filled, err);
+	return ldr_stage_fill(&filled, err);
 }
 
 /* .larder with everything in it; for plain extractions. */
 static enum ldr_status remove_private(struct install *install, struct ldr_error *err)
 {
-	static const char *const files[] = {"installed", "plan", "lock"};
+	static const char *const files[] = {"plan", "lock"};
 	const struct ldr_root *root = ldr_batch_private(install->batch);
+	enum ldr_status status = ldr_batch_sweep(install->batch, NULL, NULL, err);
 	int code;
 
-	for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-		enum ldr_status status = ldr_root_remove(root, files[i], LDR_SYNC_NONE, NULL);
+	if (!status)
+		status = ldr_root_sweep(root, "", NULL, err);
+	for (size_t i = 0; !status && i < sizeof(files) / sizeof(files[0]); i++) {
+		struct ldr_error why = {0};
 
-		if (status && status != LDR_ENOTFOUND)
-			return ldr_fail(err, status, "%s/%s: not removed", LDR_RESERVED_NAME,
-					files[i]);
+		status = ldr_root_remove(root, files[i], LDR_SYNC_NONE, &why);
+		status = status == LDR_ENOTFOUND ? LDR_OK
+			 : status                ? ldr_fail(err, status, "%s", why.text)
+						 : LDR_OK;
 	}
+	if (status)
+		return status;
 	code = ldr_os_rmdir_at(ldr_root_fd(root), "tmp");
 	if (!code || code == ENOENT)
 		code = ldr_os_rmdir_at(ldr_root_fd(ldr_batch_target(install->batch)),
 				       LDR_RESERVED_NAME);
-	return code ? ldr_fail_errno(err, code, "%s: not removed", LDR_RESERVED_NAME) : LDR_OK;
+	return code ? ldr_fail_errno(err, code, "%s/%s: not removed", install->request->folder,
+				     LDR_RESERVED_NAME)
+		    : LDR_OK;
 }
 
 static enum ldr_status run(struct install *install, struct ldr_install_outcome *out,
@@ -169,6 +236,10 @@ static enum ldr_status run(struct install *install, struct ldr_install_outcome *
 						 err);
 
 	if (!status)
+		status = read_again(install, out, err);
+	if (!status)
+		status = refuse_installation(install, err);
+	if (!status)
 		status = compare_and_fill(install, err);
 	if (status)
 		return status;
@@ -177,11 +248,20 @@ static enum ldr_status run(struct install *install, struct ldr_install_outcome *
 	out->files_removed = install->plan->removals;
 	out->bytes_written = install->plan->bytes_to_write;
 	out->bytes_reused = atomic_load(&install->progress->bytes_reused);
-	if (!out->up_to_date)
-		status = apply(install, err);
+	/* Temporaries of a run that was cut off on its way to another release have no use now. */
+	status = out->up_to_date ? ldr_batch_sweep(install->batch, NULL, NULL, err)
+				 : apply(install, err);
 	if (!status && request->without_record)
 		status = remove_private(install, err);
 	return status;
+}
+
+static void begin_counting(struct ldr_stage_progress *progress)
+{
+	atomic_store(&progress->bytes_total, 0);
+	atomic_store(&progress->bytes_done, 0);
+	atomic_store(&progress->bytes_reused, 0);
+	atomic_store(&progress->files_done, 0);
 }
 
 enum ldr_status ldr_install(const struct ldr_install_request *request,
@@ -192,7 +272,10 @@ enum ldr_status ldr_install(const struct ldr_install_request *request,
 
 	*out = (struct ldr_install_outcome){0};
 	install.progress = request->progress ? request->progress : &install.own_progress;
-	status = read_records(&install, out, err);
+	begin_counting(install.progress);
+	status = read_unlocked(&install, out, err);
+	if (!status)
+		status = refuse_installation(&install, err);
 	if (!status && install.has_old)
 		ldr_view_offer_tree(request->view, install.old.tree_bytes, install.old.tree_length);
 	if (!status)

@@ -10,7 +10,8 @@
  *
  * Until 4 nothing outside .larder has changed. A killed run resumes: its temporaries are found again by
  * name and digested block by block. Files and folders that are in no release of Larder are not touched;
- * a file that lies where the release has one is replaced unless it is the same.
+ * a file that lies where the release has one is replaced unless it is the same. What an update that was
+ * cut off has brought goes again when another release follows it.
  *
  * Threads: one call per folder at a time, also among processes (LDR_ECONFLICT).
  */
@@ -28,8 +29,9 @@ struct ldr_install_request {
 	size_t size; /* sizeof(struct ldr_install_request) */
 	struct ldr_view *view;
 	const char *folder;
-	enum ldr_sync sync;  /* LDR_SYNC_NONE leaves the two syncs of the file system out */
-	bool without_record; /* plain extraction: DIR/.larder goes when all is done */
+	enum ldr_sync sync; /* LDR_SYNC_NONE leaves the two syncs of the file system out */
+	bool without_record; /* plain extraction: DIR/.larder goes when all is done. LDR_EEXISTS where
+				something is installed: its record would be lost */
 	unsigned workers;    /* 0: processors */
 	struct ldr_stage_progress *progress; /* may be NULL */
 };

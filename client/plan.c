@@ -295,6 +295,7 @@ static enum ldr_status make(struct ldr_plan *plan, const struct ldr_root *target
 		status = plan_removals(plan, old, err);
 	if (!status && interrupted)
 		status = plan_removals(plan, interrupted, err);
+	plan->removal_steps = plan->step_count;
 	if (!status)
 		status = compare(&comparison, err);
 	if (comparison.folder_fd >= 0)

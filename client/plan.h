@@ -61,7 +61,8 @@ struct ldr_plan {
 	char **strings;               /* two for each step; owns */
 	size_t step_count;
 	size_t step_room;
-	size_t removals; /* of these, files and links that go */
+	size_t removal_steps; /* the first so many of them: what goes */
+	size_t removals;      /* of these, files and links */
 	uint64_t bytes_to_write;
 };
 

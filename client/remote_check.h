@@ -2,8 +2,9 @@
  * Checking a release where it is stored, through the view that reads it: whether everything that a
  * client could ask for is there.
  *
- * Shallow: record, top, tree and map (whole), and for each listed pack its length, by asking for its
- * last byte. Deep: every block read, decoded and digested, none of it from a cache.
+ * Shallow: record, top, tree and map (whole), and for each listed pack its length, by HEAD (asking for
+ * the last byte would cost the whole pack where a server ignores ranges). Deep: every block read,
+ * decoded and digested, none of it from a cache.
  */
 #ifndef LDR_CLIENT_REMOTE_CHECK_H
 #define LDR_CLIENT_REMOTE_CHECK_H

@@ -243,6 +243,20 @@ static enum ldr_status resume(struct run *run, struct ldr_error *err)
 	return status;
 }
 
+/* What a killed run has written already needs no room any more. */
+static enum ldr_status check_space(struct run *run, struct ldr_error *err)
+{
+	const struct ldr_root *root = ldr_batch_target(run->stage->batch);
+	uint64_t wanted = run->plan->bytes_to_write -
+			  atomic_load(&run->stage->progress->bytes_done);
+	uint64_t free_bytes;
+
+	if (ldr_os_free_bytes(ldr_root_fd(root), &free_bytes) || wanted <= free_bytes)
+		return LDR_OK;
+	return ldr_fail(err, LDR_ENOSPACE, "%s: %" PRIu64 " bytes to write, %" PRIu64 " free",
+			ldr_root_path(root), wanted, free_bytes);
+}
+
 /* Files without bytes have no block that would make them. */
 static enum ldr_status make_empty(struct run *run, struct ldr_error *err)
 {
@@ -401,6 +415,8 @@ enum ldr_status ldr_stage_fill(const struct ldr_stage *stage, struct ldr_error *
 	status = ldr_benches_new(&run.benches, err);
 	if (!status)
 		status = resume(&run, err);
+	if (!status)
+		status = check_space(&run, err);
 	if (!status)
 		status = make_empty(&run, err);
 	if (!status)

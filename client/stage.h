@@ -32,11 +32,12 @@ struct ldr_stage {
 	struct ldr_batch *batch;
 	struct ldr_view *view;
 	struct ldr_plan *plan;
-	const struct ldr_installation *old; /* or NULL */
-	unsigned workers;                   /* 0: processors */
-	struct ldr_stage_progress *progress;
+	const struct ldr_installation *old;  /* or NULL */
+	unsigned workers;                    /* 0: processors */
+	struct ldr_stage_progress *progress; /* zero at the start */
 };
 
+/* LDR_ENOSPACE: what is still to be written is more than the file system has free. */
 enum ldr_status ldr_stage_fill(const struct ldr_stage *stage, struct ldr_error *err);
 
 #endif
