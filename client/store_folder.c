@@ -4,7 +4,9 @@
  * Invariants
  *  1. Every object goes through the publisher with LDR_SYNC_FILE_AND_FOLDER: when a channel moves, what
  *     it names is on the disk.
- *  2. A pack is decoded and digested block by block, as it lies on the disk, before it is published.
+ *  2. A block was digested, encoded and decoded back when it was made (packs/codec); before a pack is
+ *     published its index is digested, and every stored block is read again from the file and tested
+ *     against its checksum.
  *  3. A sealed pack is checked, synced and named by a thread of its own while the next one is built; at
  *     most one is under way. Settling waits for it, and a failure of it is the next call's.
  *  4. A channel moves under the publisher's folder lock, after its bytes were compared with those that
@@ -125,8 +127,8 @@ static enum ldr_status folder_begin(void *context, struct ldr_stream **out_strea
 static enum ldr_status verify_written(struct ldr_stream *stream, const struct ldr_id *id,
 				      struct ldr_error *err)
 {
-	struct ldr_pack_options options = {.expected_id = id};
-	struct ldr_pack_verify_report report;
+	/* Mapped: the file is ours alone until it is published. */
+	struct ldr_pack_options options = {.mode = LDR_PACK_MAP, .expected_id = id};
 	LDR_AUTO_PACK struct ldr_pack *pack = NULL;
 	int fd = dup(ldr_stream_fd(stream));
 	enum ldr_status status;
@@ -134,7 +136,7 @@ static enum ldr_status verify_written(struct ldr_stream *stream, const struct ld
 	if (fd < 0)
 		return ldr_fail(err, LDR_EIO, "pack: no descriptor");
 	status = ldr_pack_open_fd(fd, "pack just written", &options, &pack, err);
-	return status ? status : ldr_pack_verify(pack, NULL, NULL, &report, err);
+	return status ? status : ldr_pack_verify_stored(pack, err);
 }
 
 static void *commit_sealed(void *argument)

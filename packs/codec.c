@@ -238,21 +238,6 @@ static struct stored_form encode(const struct task *task, enum ldr_codec_policy 
 	}
 }
 
-/* Two buffers with their lengths and a context are seven. */
-/* NOLINTNEXTLINE(readability-function-size) */
-void ldr_encode(struct ldr_coder *coder, const struct ldr_codec_choice *choice, const void *plain,
-		uint32_t plain_bytes, void *stored, enum ldr_codec *out_codec,
-		uint32_t *out_stored_bytes)
-{
-	struct task task = {coder, choice->level, plain, plain_bytes, stored};
-	struct stored_form form = encode(&task, choice->policy);
-
-	if (form.codec == LDR_CODEC_NONE)
-		ldr_copy(stored, plain, plain_bytes);
-	*out_codec = form.codec;
-	*out_stored_bytes = form.bytes;
-}
-
 /* ---- decoding ---- */
 
 static enum ldr_status decode_none(const void *stored, uint32_t stored_bytes, void *plain,
@@ -354,4 +339,34 @@ enum ldr_status ldr_decode(struct ldr_coder *coder, enum ldr_codec codec, const 
 	default:
 		return ldr_fail(err, LDR_EUNSUPPORTED, "block: unknown codec %u", (unsigned)codec);
 	}
+}
+
+/* ---- encoding, checked ---- */
+
+/* An encoder's fault must never cost content, only room: what does not decode back is stored raw. */
+static bool decodes_back(const struct task *task, const struct stored_form *form)
+{
+	uint8_t *scratch = ldr_coder_scratch(task->coder);
+
+	return scratch &&
+	       ldr_decode(task->coder, form->codec, task->stored, form->bytes, scratch,
+			  task->plain_bytes, NULL) == LDR_OK &&
+	       memcmp(scratch, task->plain, task->plain_bytes) == 0;
+}
+
+/* Two buffers with their lengths and a context are seven. */
+/* NOLINTNEXTLINE(readability-function-size) */
+void ldr_encode(struct ldr_coder *coder, const struct ldr_codec_choice *choice, const void *plain,
+		uint32_t plain_bytes, void *stored, enum ldr_codec *out_codec,
+		uint32_t *out_stored_bytes)
+{
+	struct task task = {coder, choice->level, plain, plain_bytes, stored};
+	struct stored_form form = encode(&task, choice->policy);
+
+	if (form.codec != LDR_CODEC_NONE && !decodes_back(&task, &form))
+		form = (struct stored_form){LDR_CODEC_NONE, plain_bytes};
+	if (form.codec == LDR_CODEC_NONE)
+		ldr_copy(stored, plain, plain_bytes);
+	*out_codec = form.codec;
+	*out_stored_bytes = form.bytes;
 }

@@ -123,3 +123,24 @@ enum ldr_status ldr_pack_verify(const struct ldr_pack *pack,
 		*err = walk.first;
 	return walk.first.status;
 }
+
+enum ldr_status ldr_pack_verify_stored(const struct ldr_pack *pack, struct ldr_error *err)
+{
+	LDR_AUTO_FREE struct pack_extent *extents = ldr_pack_extents(pack);
+	LDR_AUTO_FREE uint8_t *stored = malloc(LDR_STORED_MAX_BYTES);
+	uint64_t end = LDR_PACK_HEADER_BYTES;
+	enum ldr_status status = LDR_OK;
+
+	if (!extents || !stored)
+		return ldr_fail(err, LDR_ENOMEM, "pack %s: no memory to verify it", pack->name);
+	for (uint32_t i = 0; !status && i < pack->entry_count; i++) {
+		struct ldr_pack_entry entry;
+
+		ldr_pack_entry_at(pack, extents[i].entry, &entry);
+		status = check_gap(pack, end, entry.offset, err);
+		if (!status)
+			status = ldr_pack_read_stored(pack, &entry, stored, err);
+		end = entry.offset + entry.stored_bytes;
+	}
+	return status;
+}

@@ -55,6 +55,31 @@ Test(pack_reader, verify_reports_every_fault)
 	cr_assert_eq(report.plain_bytes, 301 + 302 + 303 + 304 + 305 + 306);
 }
 
+/* The cheap half sees a bit of a stored block and a bit of a gap, read and mapped, and nothing in a good pack. */
+Test(pack_reader, verify_stored_sees_blocks_and_gaps)
+{
+	for (int damage = 0; damage < 3; damage++)
+		for (unsigned mode = 0; mode <= LDR_PACK_MAP; mode += LDR_PACK_MAP) {
+			const struct ldr_pack_options options = {.mode = mode};
+			LDR_AUTO_BUFFER struct ldr_buffer base;
+			LDR_AUTO_PACK struct ldr_pack *pack = NULL;
+			struct ldr_error err = {0};
+			struct repair bytes;
+			uint64_t third;
+
+			fixture_pack(&fixture_six, &base, NULL);
+			bytes = (struct repair){base.data, base.length};
+			third = ldr_get_le(fixture_entry_by_offset(&bytes, 2) + 32, 6);
+			if (damage)
+				base.data[damage == 1 ? third : third - 1] ^= 4;
+			cr_assert_eq(fixture_open(base.data, base.length, &options, &pack, &err),
+				     LDR_OK, "%s", err.text);
+			cr_assert_eq(ldr_pack_verify_stored(pack, &err),
+				     damage ? LDR_ECORRUPT : LDR_OK, "damage %d mode %u: %s",
+				     damage, mode, err.text);
+		}
+}
+
 Test(pack_reader, limits_give_both_values)
 {
 	LDR_AUTO_BUFFER struct ldr_buffer base;
