@@ -15,7 +15,7 @@
 
 #include "common/bytes.h"
 
-#define ZSTD_LEVEL_DEFAULT 5
+#define ZSTD_LEVEL_DEFAULT 3
 /* Equal pairs of bytes, in percent of what random bytes have. */
 #define UNEVEN_PERCENT 115
 #define LZ4_HC_FROM_LEVEL 3

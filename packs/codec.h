@@ -37,7 +37,7 @@ enum ldr_codec_policy {
 			  * or none), else that */
 };
 
-/* Level 0 means the default (zstd 5, lz4 fast). lz4 levels above 2 use the high-compression coder. AUTO
+/* Level 0 means the default (zstd 3, lz4 fast). lz4 levels above 2 use the high-compression coder. AUTO
  * uses the level for zstd. Levels past the library's are its highest. */
 struct ldr_codec_choice {
 	enum ldr_codec_policy policy;
