@@ -181,7 +181,8 @@ check_status "a publisher killed at its third pack" 137 bash -c 'echo $$ >publis
 stop "$PID"
 check_status "no channel was made" 3 "$LARDER" ls "$server_url#large"
 URL=$server_url
-start_proxy "$server_url" --fail PUT /packs/ 2 500 || not_ok "the proxy serves" "see $WORK"
+# Its first: the killed publisher's third may have arrived whole before the kill, so that one is all there is.
+start_proxy "$server_url" --fail PUT /packs/ 1 500 || not_ok "the proxy serves" "see $WORK"
 check_status "a server that fails one pack: not published" 5 publish_large
 check_says "the pack is named" ".pack"
 check_says "and the status" "500"
