@@ -302,7 +302,7 @@ check: ## debug build, checkers, unit, golden, fuzz replay, quick scenarios (und
 	$(MAKE) MODE=debug tests-build
 	$(MAKE) MODE=debug check-layers check-headers check-format check-style check-seams check-symbols
 	BUILD=build/debug MODE=debug JOBS=$(JOBS) tests/run.sh unit golden fuzz-replay scenario-quick
-TEST_SUITES := unit golden fuzz-replay should-fail scenario regress $(if $(wildcard tests/recovery/run.sh),recovery)
+TEST_SUITES := unit golden fuzz-replay should-fail scenario $(if $(wildcard tests/regress/*),regress) $(if $(wildcard tests/recovery/run.sh),recovery)
 test: ## everything a change must pass (under 20 minutes)
 	$(MAKE) MODE=debug tests-build
 	$(MAKE) MODE=release all benches
