@@ -25,6 +25,8 @@ static enum ldr_status output_begin(void *context, struct ldr_stream **out_strea
 	const struct ldr_publish_options options = {.sync = LDR_SYNC_FILE_AND_FOLDER};
 	struct output *output = context;
 
+	/* An archive that was cut off may be large, and nobody else would ever remove it. */
+	ldr_root_sweep(output->root, "", NULL, NULL);
 	return ldr_stream_begin(output->root, "", &options, out_stream, err);
 }
 

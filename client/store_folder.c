@@ -12,13 +12,15 @@
  *  4. A channel moves under the publisher's folder lock, after its bytes were compared with those that
  *     the caller built upon.
  */
+#include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
+#include <time.h>
 
 #include "client/store_priv.h"
 #include "common/bytes.h"
 #include "common/keys.h"
 #include "common/lock.h"
+#include "common/os.h"
 #include "packs/layout.h"
 #include "packs/pack_reader.h"
 
@@ -30,6 +32,15 @@ struct sealed_pack {
 	bool held; /* the same pack was there already */
 	enum ldr_status status;
 	struct ldr_error error;
+};
+
+/* For the lock of channels/, which a publisher holds for as long as a few syncs take. */
+#define LOCK_TRIES 200
+#define LOCK_PAUSE_MS 10
+
+struct record {
+	const void *bytes;
+	size_t length;
 };
 
 struct folder_store {
@@ -85,31 +96,75 @@ static enum ldr_status folder_put(void *self, const char *path, const void *byte
 	return LDR_OK;
 }
 
+static enum ldr_status moved_by_another(const struct folder_store *folder, const char *path,
+					struct ldr_error *err)
+{
+	return ldr_fail(err, LDR_ECONFLICT, "%s/%s: moved by somebody else",
+			ldr_root_path(folder->root), path);
+}
+
+/* LDR_EAGAIN: the folder's lock is held, by whoever moves this channel or another one. */
+static enum ldr_status move_once(struct folder_store *folder, const char *path,
+				 const struct record *expected, const struct record *next,
+				 struct ldr_error *err)
+{
+	struct ldr_publish_options options = immutable;
+	LDR_AUTO_FREE uint8_t *held = NULL;
+	struct ldr_error why = {0};
+	size_t held_length;
+	enum ldr_status status = ldr_root_observe(folder->root, path, &options.stamp, &why);
+
+	options.condition = LDR_IF_MATCHING;
+	if (!status)
+		status = folder_get(folder, path, LDR_RELEASE_MAX_BYTES, &held, &held_length, &why);
+	if (status == LDR_ENOTFOUND)
+		return moved_by_another(folder, path, err);
+	if (!status &&
+	    (held_length != expected->length || memcmp(held, expected->bytes, held_length) != 0))
+		return moved_by_another(folder, path, err);
+	if (!status)
+		status = ldr_publish(folder->root, path, next->bytes, next->length, &options, NULL,
+				     &why);
+	if (!status)
+		return LDR_OK;
+	ldr_fail(err, status, "%s", why.text);
+	return status == LDR_ECONFLICT ? LDR_EAGAIN : status;
+}
+
+/* What a killed publisher has left in the folders of this channel. */
+static void sweep_channel(struct folder_store *folder, const char *path)
+{
+	char releases[LDR_STORE_PATH_BYTES];
+
+	snprintf(releases, sizeof(releases), "releases/%s", strrchr(path, '/') + 1);
+	ldr_root_sweep(folder->root, releases, NULL, NULL);
+	ldr_root_sweep(folder->root, "channels", NULL, NULL);
+}
+
 static enum ldr_status folder_move_channel(void *self, const char *path, const void *expected,
 					   size_t expected_length, const void *record,
 					   size_t record_length, struct ldr_error *err)
 {
+	const struct timespec pause = {0, LOCK_PAUSE_MS * 1000000L};
+	const struct record from = {expected, expected_length}, to = {record, record_length};
 	struct folder_store *folder = self;
-	struct ldr_publish_options options = immutable;
-	LDR_AUTO_FREE uint8_t *held = NULL;
-	size_t held_length;
-	enum ldr_status status = LDR_OK;
+	struct ldr_error why = {0};
+	enum ldr_status status = LDR_EAGAIN;
 
-	if (expected) {
-		options.condition = LDR_IF_MATCHING;
-		status = ldr_root_observe(folder->root, path, &options.stamp, err);
-		if (!status)
-			status = folder_get(folder, path, LDR_RELEASE_MAX_BYTES, &held,
-					    &held_length, err);
-		if (!status && (held_length != expected_length ||
-				memcmp(held, expected, expected_length) != 0))
-			status = ldr_fail(err, LDR_ECONFLICT, "%s/%s: moved by somebody else",
-					  ldr_root_path(folder->root), path);
+	if (!expected)
+		status = ldr_publish(folder->root, path, record, record_length, &immutable, NULL,
+				     &why);
+	for (int i = 0; status == LDR_EAGAIN && i < LOCK_TRIES; i++) {
+		if (i > 0)
+			nanosleep(&pause, NULL);
+		status = move_once(folder, path, &from, &to, &why);
 	}
-	if (!status)
-		status = ldr_publish(folder->root, path, record, record_length, &options, NULL,
-				     err);
-	return status;
+	if (status == LDR_EAGAIN)
+		status = LDR_ECONFLICT;
+	if (status)
+		return ldr_fail(err, status, "%s", why.text);
+	sweep_channel(folder, path);
+	return LDR_OK;
 }
 
 /* ---- packs ---- */
@@ -130,11 +185,12 @@ static enum ldr_status verify_written(struct ldr_stream *stream, const struct ld
 	/* Mapped: the file is ours alone until it is published. */
 	struct ldr_pack_options options = {.mode = LDR_PACK_MAP, .expected_id = id};
 	LDR_AUTO_PACK struct ldr_pack *pack = NULL;
-	int fd = dup(ldr_stream_fd(stream));
+	int fd;
+	int code = ldr_os_duplicate(ldr_stream_fd(stream), &fd);
 	enum ldr_status status;
 
-	if (fd < 0)
-		return ldr_fail(err, LDR_EIO, "pack: no descriptor");
+	if (code)
+		return ldr_fail_errno(err, code, "pack just written");
 	status = ldr_pack_open_fd(fd, "pack just written", &options, &pack, err);
 	return status ? status : ldr_pack_verify_stored(pack, err);
 }
@@ -248,6 +304,30 @@ static enum ldr_status read_format(struct folder_store *folder, struct ldr_store
 				      err);
 }
 
+/* A folder with something else in it is hardly meant: a wrong path must not fill it with packs. */
+static enum ldr_status refuse_foreign(struct folder_store *folder, struct ldr_error *err)
+{
+	struct ldr_os_listing *listing = NULL;
+	int code = ldr_os_listing_open(ldr_root_fd(folder->root), &listing);
+	enum ldr_status status = LDR_OK;
+	const char *name;
+	mode_t type;
+
+	while (!code && !status) {
+		code = ldr_os_listing_next(listing, &name, &type);
+		if (code || !name)
+			break;
+		/* Another first publication that is under way, and the root of a file system. */
+		if (strncmp(name, ".larder-tmp.", 12) != 0 && strcmp(name, "lost+found") != 0)
+			status = ldr_fail(err, LDR_EUNSUPPORTED,
+					  "has \"%.100s\" in it and no FORMAT: not a store, and a "
+					  "new one needs an empty folder",
+					  name);
+	}
+	ldr_os_listing_close(listing);
+	return code ? ldr_fail_errno(err, code, "list") : status;
+}
+
 static enum ldr_status open_format(struct folder_store *folder, struct ldr_store *store,
 				   struct ldr_error *err)
 {
@@ -255,6 +335,14 @@ static enum ldr_status open_format(struct folder_store *folder, struct ldr_store
 	enum ldr_status status = read_format(folder, store, &first);
 
 	if (status == LDR_ENOTFOUND) {
+		struct ldr_error foreign = {0};
+
+		status = refuse_foreign(folder, &foreign);
+		/* Unless somebody has made a store of it since. */
+		if (status && read_format(folder, store, &first) == LDR_OK)
+			return LDR_OK;
+		if (status)
+			return ldr_fail(err, status, "%s", foreign.text);
 		status = make_format(folder, store, &first);
 		/* Two first publications at once: the slower takes the faster one's. */
 		if (status == LDR_ECONFLICT)

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "common/bytes.h"
 #include "common/digest.h"
@@ -13,6 +14,17 @@
 
 #define PIN_MAX_BYTES 8192
 #define NAME_BYTES 160
+/* For the lock of a folder of seen records, which its holder has for as long as a few syncs take. */
+#define LOCK_TRIES 100
+#define LOCK_PAUSE_MS 10
+
+/* A record that is to be remembered. */
+struct record {
+	const struct ldr_release *release;
+	const char *jws;
+	size_t length;
+	const char *name;
+};
 
 static const struct ldr_publish_options keep = {
 	.sync = LDR_SYNC_FILE_AND_FOLDER,
@@ -136,29 +148,47 @@ static enum ldr_status refuse_going_back(const struct ldr_release *now, const ch
 	return LDR_OK;
 }
 
+static enum ldr_status advance_once(const struct ldr_root *cache, const char *file,
+				    const struct record *now, struct ldr_public_key *const *keys,
+				    size_t key_count, struct ldr_error *err)
+{
+	LDR_AUTO_RELEASE struct ldr_release seen = {0};
+	LDR_AUTO_FREE uint8_t *before = NULL;
+	struct ldr_publish_options options = keep;
+	size_t before_length;
+	bool same = false;
+	enum ldr_status status = ldr_root_observe(cache, file, &options.stamp, NULL);
+
+	options.condition = status ? LDR_IF_MISSING : LDR_IF_MATCHING;
+	if (!status)
+		status = ldr_root_read_file(cache, file, LDR_RELEASE_MAX_BYTES, &before,
+					    &before_length, NULL);
+	if (!status)
+		status = ldr_release_verify((char *)before, before_length, "seen record", keys,
+					    key_count, &seen, NULL);
+	status = status ? LDR_OK : refuse_going_back(now->release, now->name, &seen, &same, err);
+	if (status || same)
+		return status;
+	return ldr_publish(cache, file, now->jws, now->length, &options, NULL, err);
+}
+
+/* Compare and replace, so that of two processes that look at the same time the newer record stays. */
 enum ldr_status ldr_trust_advance(const struct ldr_root *cache, const struct ldr_release *release,
 				  const char *jws, size_t length, const char *name,
 				  struct ldr_public_key *const *keys, size_t key_count,
 				  struct ldr_error *err)
 {
-	LDR_AUTO_RELEASE struct ldr_release seen = {0};
-	LDR_AUTO_FREE uint8_t *before = NULL;
+	const struct timespec pause = {0, LOCK_PAUSE_MS * 1000000L};
+	const struct record now = {release, jws, length, name};
+	struct ldr_error why = {0};
 	char file[NAME_BYTES];
-	size_t before_length;
-	bool same = false;
 	enum ldr_status status;
 
-	status = ldr_trust_seen(cache, release->store, release->channel, &before, &before_length,
-				NULL);
-	if (!status)
-		status = ldr_release_verify((char *)before, before_length, "seen record", keys,
-					    key_count, &seen, NULL);
-	if (!status)
-		status = refuse_going_back(release, name, &seen, &same, err);
-	else
-		status = LDR_OK;
-	if (status || same)
-		return status;
 	seen_name(release->store, release->channel, file);
-	return ldr_publish(cache, file, jws, length, &keep, NULL, err);
+	status = advance_once(cache, file, &now, keys, key_count, &why);
+	for (int i = 1; status == LDR_ECONFLICT && i < LOCK_TRIES; i++) {
+		nanosleep(&pause, NULL);
+		status = advance_once(cache, file, &now, keys, key_count, &why);
+	}
+	return status ? ldr_fail(err, status, "%s", why.text) : LDR_OK;
 }

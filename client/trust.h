@@ -36,7 +36,8 @@ enum ldr_status ldr_trust_pin(const struct ldr_root *cache, const char *location
 			      const struct ldr_public_key *key,
 			      const uint8_t store[LDR_STORE_ID_BYTES], struct ldr_error *err);
 
-/* Refuses a record that goes back, remembers one that goes on. */
+/* Refuses a record that goes back, remembers one that goes on. LDR_ECONFLICT: others have held the
+ * folder's lock for a second, the record is good but not remembered. */
 enum ldr_status ldr_trust_advance(const struct ldr_root *cache, const struct ldr_release *release,
 				  const char *jws, size_t length, const char *name,
 				  struct ldr_public_key *const *keys, size_t key_count,

@@ -13,12 +13,42 @@
 #include "common/bytes.h"
 #include "packs/layout.h"
 
+/* Without keys a pack is taken as it is; who gives keys wants to know whose it is. */
+static enum ldr_status check_pack_record(struct ldr_view *view, const struct ldr_location *source,
+					 const struct ldr_view_options *options,
+					 struct ldr_error *err)
+{
+	const uint8_t *record;
+	uint64_t length;
+	enum ldr_status status;
+
+	if (!options->key_count)
+		return LDR_OK;
+	if (!ldr_pack_section(view->pack, LDR_SECTION_RECORD, &record, &length))
+		return ldr_fail(err, LDR_EUNTRUSTED,
+				"%s: carries no signed record, which the trusted key could check",
+				source->text);
+	view->record = malloc(length + 1);
+	if (!view->record)
+		return ldr_fail(err, LDR_ENOMEM, "%s: out of memory", source->text);
+	ldr_copy(view->record, record, length);
+	view->record[length] = '\0';
+	view->record_length = length;
+	status = ldr_release_verify(view->record, view->record_length, source->text, options->keys,
+				    options->key_count, &view->release, err);
+	view->has_release = status == LDR_OK;
+	return status;
+}
+
 static enum ldr_status open_pack_view(struct ldr_view *view, const struct ldr_location *source,
+				      const struct ldr_view_options *view_options,
 				      struct ldr_error *err)
 {
 	struct ldr_pack_options options = {0};
 	enum ldr_status status = ldr_pack_open(source->path, &options, &view->pack, err);
 
+	if (!status)
+		status = check_pack_record(view, source, view_options, err);
 	if (!status)
 		status = ldr_source_new(view->memory, NULL, &view->source, err);
 	return status ? status : ldr_source_add_pack(view->source, view->pack, err);
@@ -112,6 +142,10 @@ static enum ldr_status check_asked(const struct ldr_view *view, const struct ldr
 	if (strcmp(release->channel, source->channel) != 0)
 		return ldr_fail(err, LDR_EUNTRUSTED, "%s: the record is of channel \"%s\"",
 				source->text, release->channel);
+	if (source->sequence && release->sequence != source->sequence && view->offline)
+		return ldr_fail(err, LDR_EOFFLINE,
+				"%s: offline, and sequence %" PRIu64 " is the one that is held",
+				source->text, release->sequence);
 	if (source->sequence && release->sequence != source->sequence)
 		return ldr_fail(err, LDR_EUNTRUSTED, "%s: the record has sequence %" PRIu64,
 				source->text, release->sequence);
@@ -122,10 +156,21 @@ static enum ldr_status check_asked(const struct ldr_view *view, const struct ldr
 	return LDR_OK;
 }
 
-/* A cache folder that cannot be written must not keep a player from reading. */
-static enum ldr_status remember(enum ldr_status status)
+static bool is_local_trouble(enum ldr_status status)
 {
-	return status == LDR_EDENIED || status == LDR_ENOSPACE ? LDR_OK : status;
+	return status == LDR_EDENIED || status == LDR_ENOSPACE || status == LDR_EIO ||
+	       status == LDR_ECONFLICT;
+}
+
+/* A cache folder that cannot be written must not keep a player from reading. */
+static enum ldr_status remember(struct ldr_view *view, enum ldr_status status,
+				const struct ldr_error *why, struct ldr_error *err)
+{
+	if (status && !is_local_trouble(status))
+		return ldr_fail(err, status, "%s", why->text);
+	if (status)
+		snprintf(view->trouble, sizeof(view->trouble), "not remembered: %.200s", why->text);
+	return LDR_OK;
 }
 
 static enum ldr_status apply_trust(struct ldr_view *view, const struct ldr_location *source,
@@ -135,6 +180,7 @@ static enum ldr_status apply_trust(struct ldr_view *view, const struct ldr_locat
 	const struct ldr_root *root = view->disk ? ldr_disk_root(view->disk) : NULL;
 	const struct ldr_release *release = &view->release;
 	const struct ldr_public_key *signer = NULL;
+	struct ldr_error why = {0};
 	bool pinned = pin->key && memcmp(pin->store, release->store, LDR_STORE_ID_BYTES) == 0;
 	enum ldr_status status;
 
@@ -145,14 +191,16 @@ static enum ldr_status apply_trust(struct ldr_view *view, const struct ldr_locat
 				source->text);
 	if (!root || source->sequence)
 		return LDR_OK;
-	status = remember(ldr_trust_advance(root, release, view->record, view->record_length,
-					    source->text, view->keys, view->key_count, err));
+	status = ldr_trust_advance(root, release, view->record, view->record_length, source->text,
+				   view->keys, view->key_count, &why);
+	status = remember(view, status, &why, err);
 	for (size_t i = 0; i < view->key_count; i++)
 		if (strcmp(ldr_public_key_kid(view->keys[i]), release->kid) == 0)
 			signer = view->keys[i];
 	if (status || (pinned && strcmp(ldr_public_key_kid(pin->key), release->kid) == 0))
 		return status;
-	return remember(ldr_trust_pin(root, source->base, signer, release->store, err));
+	status = ldr_trust_pin(root, source->base, signer, release->store, &why);
+	return remember(view, status, &why, err);
 }
 
 static enum ldr_status open_release(struct ldr_view *view, const struct ldr_location *source,
@@ -170,14 +218,28 @@ static enum ldr_status open_release(struct ldr_view *view, const struct ldr_loca
 	return status ? status : apply_trust(view, source, err);
 }
 
+/* Without the folder nothing is cached or remembered; without keys, or offline, there is no way on. */
+static enum ldr_status open_cache(struct ldr_view *view, const struct ldr_view_options *options,
+				  struct ldr_error *err)
+{
+	struct ldr_error why = {0};
+	enum ldr_status status = LDR_OK;
+
+	if (options->cache_path)
+		status = ldr_disk_open(options->cache_path, NULL, &view->disk, &why);
+	if (status && is_local_trouble(status) && options->key_count && !options->offline) {
+		snprintf(view->trouble, sizeof(view->trouble), "goes on without: %.200s", why.text);
+		return LDR_OK;
+	}
+	return status ? ldr_fail(err, status, "%s", why.text) : LDR_OK;
+}
+
 static enum ldr_status open_store_view(struct ldr_view *view, const struct ldr_location *source,
 				       const struct ldr_view_options *options,
 				       struct ldr_error *err)
 {
-	enum ldr_status status = LDR_OK;
+	enum ldr_status status = open_cache(view, options, err);
 
-	if (options->cache_path)
-		status = ldr_disk_open(options->cache_path, NULL, &view->disk, err);
 	if (!status && !view->offline)
 		status = open_fetch(view, source, options, err);
 	if (!status)
@@ -196,16 +258,15 @@ static enum ldr_status open_store_view(struct ldr_view *view, const struct ldr_l
 static enum ldr_status set_name(struct ldr_view *view, const struct ldr_location *source,
 				struct ldr_error *err)
 {
-	const char *sequence = source->sequence ? "" : "@";
 	int written;
 
-	if (!view->has_release)
-		written = asprintf(&view->name, "%s", source->path);
-	else if (source->sequence)
+	if (view->pack || source->sequence)
 		written = asprintf(&view->name, "%s", source->text);
 	else
-		written = asprintf(&view->name, "%s%s%" PRIu64, source->text, sequence,
+		written = asprintf(&view->name, "%s@%" PRIu64, source->text,
 				   view->release.sequence);
+	if (written < 0)
+		view->name = NULL;
 	return written < 0 ? ldr_fail(err, LDR_ENOMEM, "%s: out of memory", source->text) : LDR_OK;
 }
 
@@ -223,7 +284,7 @@ enum ldr_status ldr_view_open(const struct ldr_location *source,
 		status = ldr_memory_cache_new(options->memory_bytes, &view->memory, err);
 	if (!status)
 		status = source->kind == LDR_LOCATION_PACK
-				 ? open_pack_view(view, source, err)
+				 ? open_pack_view(view, source, options, err)
 				 : open_store_view(view, source, options, err);
 	if (!status)
 		status = set_name(view, source, err);
@@ -276,6 +337,8 @@ enum ldr_status ldr_view_previous(struct ldr_view *view, const struct ldr_releas
 	size_t length;
 	enum ldr_status status;
 
+	if (view->pack)
+		return ldr_fail(err, LDR_ENOTFOUND, "%s: a pack has no history", view->name);
 	if (!view->fetch)
 		return ldr_fail(err, LDR_EOFFLINE, "%s: its history is not held", view->name);
 	ldr_store_release_path(of->channel, of->previous_sequence, path);
@@ -297,6 +360,16 @@ const char *ldr_view_record(const struct ldr_view *view, size_t *out_length)
 {
 	*out_length = view->record_length;
 	return view->record;
+}
+
+bool ldr_view_is_pack(const struct ldr_view *view)
+{
+	return view->pack != NULL;
+}
+
+const char *ldr_view_trouble(const struct ldr_view *view)
+{
+	return view->trouble;
 }
 
 const char *ldr_view_name(const struct ldr_view *view)

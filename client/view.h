@@ -36,7 +36,9 @@ struct ldr_view_options {
 	size_t memory_bytes; /* of the memory cache; 0: none */
 };
 
-/* LDR_EUSAGE: no key trusted for this store yet. LDR_EUNTRUSTED, LDR_ENOTFOUND (channel, release, file),
+/* A pack needs no key; where keys are given it must carry a record that one of them has signed, and its
+ * tree must be the record's. A cache folder that cannot be had is gone without when keys are given.
+ * LDR_EUSAGE: no key trusted for this store yet. LDR_EUNTRUSTED, LDR_ENOTFOUND (channel, release, file),
  * LDR_ENET, LDR_EOFFLINE, ... */
 LDR_API enum ldr_status ldr_view_open(const struct ldr_location *source,
 				      const struct ldr_view_options *options,
@@ -45,13 +47,18 @@ LDR_API void ldr_view_close(struct ldr_view *view); /* NULL is allowed */
 void ldr_view_cleanup(struct ldr_view **view);
 #define LDR_AUTO_VIEW __attribute__((cleanup(ldr_view_cleanup)))
 
-/* The signed record and its bytes; NULL for a pack that carries none. Borrowed until close. */
+/* The signed record and its bytes; of a pack only when keys were given. Else NULL. Borrowed until close. */
 LDR_API const struct ldr_release *ldr_view_release(const struct ldr_view *view);
 LDR_API const char *ldr_view_record(const struct ldr_view *view, size_t *out_length);
 /* The record before `of`, checked by signature and by the digest that `of` gives; of->previous_sequence
  * must not be 0. On success *out must be disposed. */
 LDR_API enum ldr_status ldr_view_previous(struct ldr_view *view, const struct ldr_release *of,
 					  struct ldr_release *out, struct ldr_error *err);
+/* Whether it is a local pack: then blocks have no places. */
+LDR_API bool ldr_view_is_pack(const struct ldr_view *view);
+/* What did not work and did not matter for reading: no cache folder can be had, or what was seen cannot be
+ * remembered in it. "" mostly; borrowed until close. */
+LDR_API const char *ldr_view_trouble(const struct ldr_view *view);
 /* What to call it in messages: "game.pack", "http://host#live@7". */
 LDR_API const char *ldr_view_name(const struct ldr_view *view);
 

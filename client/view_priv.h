@@ -18,6 +18,7 @@ struct ldr_view {
 	struct ldr_fetch *fetch;
 	struct ldr_source *source;
 	bool offline;
+	char trouble[256];
 	struct ldr_pin pin;                 /* owns its key */
 	struct ldr_public_key *const *keys; /* trusted: the user's, or &pin.key */
 	size_t key_count;

@@ -53,14 +53,34 @@ static enum ldr_status check_places(const struct ldr_view *view,
 	return LDR_OK;
 }
 
+static void forget_top(struct ldr_view *view)
+{
+	ldr_top_dispose(&view->top);
+	free(LDR_STEAL(view->map));
+	free(LDR_STEAL(view->map_loaded));
+	free(LDR_STEAL(view->map_ends));
+	view->has_top = false;
+}
+
+static enum ldr_status check_top(struct ldr_view *view, struct ldr_error *err)
+{
+	enum ldr_status status = check_places(view, view->top.tree, view->top.tree_count, err);
+
+	if (!status)
+		status = check_places(view, view->top.map, view->top.map_count, err);
+	return status ? status : prepare_map(view, err);
+}
+
+/* What fails leaves nothing behind: the next call tries anew. */
 static enum ldr_status load_top(struct ldr_view *view, struct ldr_error *err)
 {
 	const struct ldr_placed_block *top = &view->release.top;
-	LDR_AUTO_FREE uint8_t *bytes = malloc(top->block.plain_bytes + 1u);
+	LDR_AUTO_FREE uint8_t *bytes = NULL;
 	enum ldr_status status;
 
 	if (view->has_top)
 		return LDR_OK;
+	bytes = malloc(top->block.plain_bytes + 1u);
 	if (!bytes)
 		return ldr_fail(err, LDR_ENOMEM, "%s: top block: out of memory", view->name);
 	status = ldr_source_read(view->source, top, bytes, err);
@@ -69,10 +89,10 @@ static enum ldr_status load_top(struct ldr_view *view, struct ldr_error *err)
 	if (status)
 		return ldr_error_prefix(err, status, "%s: top block", view->name);
 	view->has_top = true;
-	status = check_places(view, view->top.tree, view->top.tree_count, err);
-	if (!status)
-		status = check_places(view, view->top.map, view->top.map_count, err);
-	return status ? status : prepare_map(view, err);
+	status = check_top(view, err);
+	if (status)
+		forget_top(view);
+	return status;
 }
 
 enum ldr_status ldr_view_top(struct ldr_view *view, const struct ldr_top **out_top,
@@ -198,6 +218,12 @@ void ldr_view_offer_tree(struct ldr_view *view, const void *bytes, size_t length
 	view->tree_length = length;
 }
 
+static void forget_tree(struct ldr_view *view)
+{
+	free(LDR_STEAL(view->tree_bytes));
+	view->tree_length = 0;
+}
+
 static enum ldr_status load_tree(struct ldr_view *view, struct ldr_error *err)
 {
 	enum ldr_status status = LDR_OK;
@@ -206,10 +232,13 @@ static enum ldr_status load_tree(struct ldr_view *view, struct ldr_error *err)
 		status = view->pack ? pack_tree(view, err) : fetch_tree(view, err);
 	if (!status && view->has_release)
 		status = check_tree_digest(view, err);
+	if (!status)
+		status = ldr_tree_parse(view->tree_bytes, view->tree_length, view->name, NULL,
+					view->has_release ? &view->release.totals : NULL,
+					&view->tree, err);
 	if (status)
-		return status;
-	return ldr_tree_parse(view->tree_bytes, view->tree_length, view->name, NULL,
-			      view->has_release ? &view->release.totals : NULL, &view->tree, err);
+		forget_tree(view);
+	return status;
 }
 
 enum ldr_status ldr_view_tree(struct ldr_view *view, const struct ldr_tree **out_tree,

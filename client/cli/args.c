@@ -306,6 +306,9 @@ static enum ldr_status take_code(const struct ldr_command *command, int code, co
 
 	if (code == ':')
 		return ldr_fail(err, LDR_EUSAGE, "%s needs a value", word);
+	/* Of a row of letters only the last one moves the scanner on to the next word. */
+	if (code < FIRST_CODE && optopt > 0 && optopt < FIRST_CODE)
+		return ldr_fail(err, LDR_EUSAGE, "unknown option -%c", optopt);
 	if (code < FIRST_CODE)
 		return ldr_fail(err, LDR_EUSAGE, "unknown option %s", word);
 	if (!(allowed >> (code - FIRST_CODE) & 1))
@@ -400,5 +403,9 @@ enum ldr_status ldr_args_open_view(const struct ldr_args *args, int index,
 	LDR_AUTO_LOCATION struct ldr_location source = {0};
 	enum ldr_status status = ldr_location_parse_source(args->positional[index], &source, err);
 
-	return status ? status : ldr_view_open(&source, &options, out_view, err);
+	if (!status)
+		status = ldr_view_open(&source, &options, out_view, err);
+	if (!status && ldr_view_trouble(*out_view)[0])
+		fprintf(stderr, "larder: %s\n", ldr_view_trouble(*out_view));
+	return status;
 }

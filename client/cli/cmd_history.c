@@ -58,21 +58,22 @@ static enum ldr_status walk(struct ldr_view *view, json_t *rows, struct ldr_erro
 {
 	const struct ldr_release *newest = ldr_view_release(view);
 	struct ldr_release at = {0}, before = {0};
+	struct ldr_error why = {0};
 	enum ldr_status status = LDR_OK;
 
 	tell(newest, rows);
 	if (newest->previous_sequence)
-		status = ldr_view_previous(view, newest, &at, err);
+		status = ldr_view_previous(view, newest, &at, &why);
 	while (!status && at.sequence) {
 		tell(&at, rows);
 		before = at;
 		at = (struct ldr_release){0};
 		if (before.previous_sequence)
-			status = ldr_view_previous(view, &before, &at, err);
+			status = ldr_view_previous(view, &before, &at, &why);
 		ldr_release_dispose(&before);
 	}
 	/* What a store no longer keeps is where the log ends. */
-	return status == LDR_ENOTFOUND ? LDR_OK : status;
+	return status && status != LDR_ENOTFOUND ? ldr_fail(err, status, "%s", why.text) : LDR_OK;
 }
 
 static enum ldr_status run_log(struct ldr_args *args, struct ldr_error *err)
@@ -81,7 +82,7 @@ static enum ldr_status run_log(struct ldr_args *args, struct ldr_error *err)
 	LDR_AUTO_VIEW struct ldr_view *view = NULL;
 	enum ldr_status status = ldr_args_open_view(args, 0, &view, err);
 
-	if (!status && !ldr_view_release(view))
+	if (!status && ldr_view_is_pack(view))
 		status = ldr_fail(err, LDR_EUSAGE,
 				  "%s: a pack has no history: wanted STORE#channel",
 				  args->positional[0]);
@@ -229,8 +230,9 @@ static enum ldr_status report_diff(const struct difference *difference, struct l
 	printf("%" PRIu64 " added, %" PRIu64 " changed, %" PRIu64
 	       " removed; an update fetches %" PRIu64 " blocks, %s\n",
 	       difference->added, difference->changed, difference->removed, difference->new_blocks,
-	       ldr_output_bytes(ldr_view_release(difference->to_view) ? difference->new_stored_bytes
-								      : difference->new_plain_bytes,
+	       ldr_output_bytes(ldr_view_is_pack(difference->to_view)
+					? difference->new_plain_bytes
+					: difference->new_stored_bytes,
 				bytes));
 	return LDR_OK;
 }

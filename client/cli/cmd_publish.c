@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "client/archive.h"
 #include "client/cli/commands.h"
@@ -37,6 +38,20 @@ static enum ldr_status write_new(const char *path, const char *text, mode_t mode
 	return status;
 }
 
+/* Both files or none: a secret half that stands alone could not be made whole by a second run. */
+static enum ldr_status write_pair(const char *path, const char *pem, const char *public_path,
+				  const char *public_pem, struct ldr_error *err)
+{
+	enum ldr_status status = write_new(path, pem, 0600, err);
+
+	if (status)
+		return status;
+	status = write_new(public_path, public_pem, 0644, err);
+	if (status)
+		unlink(path);
+	return status;
+}
+
 static enum ldr_status run_keygen(struct ldr_args *args, struct ldr_error *err)
 {
 	const char *path = args->positional[0];
@@ -55,15 +70,14 @@ static enum ldr_status run_keygen(struct ldr_args *args, struct ldr_error *err)
 	if (!status && asprintf(&public_path, "%s.pub", path) < 0)
 		status = ldr_fail(err, LDR_ENOMEM, "%s: out of memory", path);
 	if (!status)
-		status = write_new(path, pem, 0600, err);
-	if (!status)
-		status = write_new(public_path, public_pem, 0644, err);
+		status = write_pair(path, pem, public_path, public_pem, err);
 	explicit_bzero(pem, sizeof(pem));
 	if (status)
 		return status;
 	if (ldr_args_has(args, LDR_OPT_JSON))
-		return ldr_output_json(json_pack("{s:s, s:s, s:s}", "key", path, "public",
-						 public_path, "kid", ldr_public_key_kid(public)),
+		return ldr_output_json(json_pack("{s:o, s:o, s:s}", "key", ldr_output_text(path),
+						 "public", ldr_output_text(public_path), "kid",
+						 ldr_public_key_kid(public)),
 				       err);
 	printf("%s      the signing key: keep it secret\n%s  for those who fetch\n", path,
 	       public_path);
@@ -347,6 +361,8 @@ static enum ldr_status run_publish(struct ldr_args *args, struct ldr_error *err)
 		return ldr_fail(err, LDR_ENOMEM, "out of memory");
 	if (!status)
 		status = ldr_location_parse_store(args->value[LDR_OPT_TO], &store, err);
+	if (!status && store.kind == LDR_LOCATION_HTTP && ldr_args_has(args, LDR_OPT_OFFLINE))
+		status = ldr_fail(err, LDR_EOFFLINE, "%s: publishing needs the server", store.text);
 	if (!status)
 		status = load_key(args->value[LDR_OPT_KEY], &key, err);
 	return status ? status : publish(args, &store, key, report, err);

@@ -210,7 +210,7 @@ static enum ldr_status run_stat(struct ldr_args *args, struct ldr_error *err)
 	status = ldr_view_places(view, node.first_block, node.block_count, blocks, err);
 	if (status)
 		return status;
-	placed = ldr_view_release(view) != NULL && node.kind == LDR_KIND_FILE;
+	placed = !ldr_view_is_pack(view) && node.kind == LDR_KIND_FILE;
 	if (!ldr_args_has(args, LDR_OPT_JSON)) {
 		print_stat(tree, index, blocks, placed);
 		return LDR_OK;

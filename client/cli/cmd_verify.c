@@ -21,7 +21,8 @@ static void tell(struct faults *faults, const char *path, const char *what)
 	faults->count++;
 	if (faults->rows)
 		json_array_append_new(faults->rows,
-				      json_pack("{s:s, s:s}", "path", path, "what", what));
+				      json_pack("{s:o, s:o}", "path", ldr_output_text(path), "what",
+						ldr_output_text(what)));
 	else
 		printf("%s: %s\n", path, what);
 }
@@ -57,6 +58,30 @@ static void on_bad_block(void *context, const struct ldr_pack_entry *entry,
 	tell(context, id, fault->text);
 }
 
+/* Every block that the archive's tree needs is in it. */
+static enum ldr_status check_tree(const struct ldr_pack *pack, const struct ldr_tree *tree,
+				  struct faults *faults, struct ldr_error *err)
+{
+	uint64_t count = ldr_tree_totals(tree)->blocks, missing = 0;
+
+	for (uint64_t i = 0; i < count; i++) {
+		const struct ldr_block_ref *block = ldr_tree_block(tree, i);
+		char id[LDR_ID_HEX_CHARS + 1];
+		struct ldr_pack_entry entry;
+
+		if (ldr_pack_find(pack, &block->id, &entry) &&
+		    entry.plain_bytes == block->plain_bytes)
+			continue;
+		ldr_id_to_hex(&block->id, id);
+		tell(faults, id, "the tree needs it, the pack has it not");
+		missing++;
+	}
+	return missing ? ldr_fail(err, LDR_ECORRUPT,
+				  "%s: %" PRIu64 " blocks of its tree are missing",
+				  ldr_pack_name(pack), missing)
+		       : LDR_OK;
+}
+
 static enum ldr_status verify_pack(const char *path, struct faults *faults, json_t *result,
 				   struct ldr_error *err)
 {
@@ -70,6 +95,8 @@ static enum ldr_status verify_pack(const char *path, struct faults *faults, json
 
 	if (!status && ldr_pack_section(pack, LDR_SECTION_TREE, &bytes, &length))
 		status = ldr_tree_parse(bytes, length, path, NULL, NULL, &tree, err);
+	if (!status && tree)
+		status = check_tree(pack, tree, faults, err);
 	if (!status)
 		status = ldr_pack_verify(pack, on_bad_block, faults, &report, err);
 	json_object_set_new(result, "blocks", json_integer((json_int_t)report.blocks));
@@ -86,12 +113,8 @@ static enum ldr_status verify_release(struct ldr_args *args, struct faults *faul
 {
 	LDR_AUTO_VIEW struct ldr_view *view = NULL;
 	struct ldr_remote_report report = {0};
-	struct ldr_view_options options = ldr_args_view_options(args);
-	LDR_AUTO_LOCATION struct ldr_location source = {0};
-	enum ldr_status status = ldr_location_parse_source(args->positional[0], &source, err);
+	enum ldr_status status = ldr_args_open_view(args, 0, &view, err);
 
-	if (!status)
-		status = ldr_view_open(&source, &options, &view, err);
 	if (!status)
 		status = ldr_remote_check(view, ldr_args_has(args, LDR_OPT_DEEP), on_fault, faults,
 					  &report, err);

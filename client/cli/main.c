@@ -50,8 +50,9 @@ static int report_failure(const struct ldr_command *command, const struct ldr_ar
 	if (status == LDR_EUSAGE)
 		fprintf(stderr, "try: larder %s --help\n", command->name);
 	if (ldr_args_has(args, LDR_OPT_JSON))
-		ldr_output_json(json_pack("{s:s, s:s, s:i}", "error", error->text, "status",
-					  ldr_status_name(status), "exit", ldr_status_exit(status)),
+		ldr_output_json(json_pack("{s:o, s:s, s:i}", "error", ldr_output_text(error->text),
+					  "status", ldr_status_name(status), "exit",
+					  ldr_status_exit(status)),
 				NULL);
 	return ldr_status_exit(status);
 }

@@ -6,6 +6,9 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
+
+#include "common/bytes.h"
 
 enum ldr_status ldr_output_flush(struct ldr_error *err)
 {
@@ -25,6 +28,19 @@ enum ldr_status ldr_output_json(json_t *object, struct ldr_error *err)
 	if (code || putchar('\n') == EOF)
 		return ldr_fail_errno(err, errno ? errno : EIO, "standard output");
 	return ldr_output_flush(err);
+}
+
+json_t *ldr_output_text(const char *text)
+{
+	json_t *string = json_string(text);
+	LDR_AUTO_FREE char *copy = string ? NULL : strdup(text);
+
+	if (!copy)
+		return string;
+	for (char *at = copy; *at; at++)
+		if ((unsigned char)*at >= 0x80)
+			*at = '?';
+	return json_string(copy);
 }
 
 const char *ldr_output_bytes(uint64_t bytes, char text[LDR_BYTES_TEXT])

@@ -18,6 +18,9 @@
 /* Prints the object as one line on standard output and gives it back (decref). LDR_ENOMEM for NULL;
  * LDR_EIO when it cannot be written. */
 enum ldr_status ldr_output_json(json_t *object, struct ldr_error *err);
+/* A text that may come from outside, as a JSON string: where it is not UTF-8 (a path in an error, or one
+ * that was cut), its bytes above ASCII become '?'. */
+json_t *ldr_output_text(const char *text);
 /* "1.5 MB" and the like, powers of ten. Returns text. */
 #define LDR_BYTES_TEXT 16
 const char *ldr_output_bytes(uint64_t bytes, char text[LDR_BYTES_TEXT]);
