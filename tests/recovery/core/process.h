@@ -1,0 +1,30 @@
+/*
+ * Programs that the crash tests start: with a folder, an environment and a time limit of their own.
+ *
+ * Invariants
+ *  1. A program that outlives its limit is killed and counts as failed; nobody is left running.
+ *  2. A started program dies with the process that started it.
+ *
+ * Threads: none.
+ */
+#ifndef LDR_TESTS_RECOVERY_PROCESS_H
+#define LDR_TESTS_RECOVERY_PROCESS_H
+
+#include <sys/types.h>
+
+struct crash_spawn {
+	const char *const *argv;
+	const char *const *env; /* added to ours; NULL: nothing */
+	const char *folder;     /* working folder; NULL: ours */
+	const char *output;     /* stdout and stderr go to the end of this file; NULL: nowhere */
+	unsigned limit_ms;
+};
+
+/* The exit status, 128 + signal, 124 when the limit passed, 127 when it could not be started. */
+int crash_spawn_wait(const struct crash_spawn *spawn);
+/* Only starts; -1 when that failed. limit_ms is not used. */
+pid_t crash_spawn_start(const struct crash_spawn *spawn);
+/* Waits for a child: as crash_spawn_wait. */
+int crash_wait(pid_t child, unsigned limit_ms);
+
+#endif
