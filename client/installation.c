@@ -62,23 +62,30 @@ static enum ldr_status parse(size_t length, struct ldr_installation *out, struct
 	return status;
 }
 
-enum ldr_status ldr_installation_read(const struct ldr_root *target, const char *path,
-				      struct ldr_installation *out, struct ldr_error *err)
+enum ldr_status ldr_installation_parse(uint8_t *bytes, size_t length, struct ldr_installation *out,
+				       struct ldr_error *err)
 {
-	struct ldr_installation made = {0};
-	size_t length;
-	enum ldr_status status = ldr_root_read_file(target, path, MAX_BYTES, &made.bytes, &length,
-						    err);
+	struct ldr_installation made = {.bytes = bytes};
+	enum ldr_status status = parse(length, &made, err);
 
-	if (!status) {
-		status = parse(length, &made, err);
-		ldr_error_prefix(err, status, "%s/%s", ldr_root_path(target), path);
-	}
 	if (status)
 		ldr_installation_dispose(&made);
 	else
 		*out = made;
 	return status;
+}
+
+enum ldr_status ldr_installation_read(const struct ldr_root *target, const char *path,
+				      struct ldr_installation *out, struct ldr_error *err)
+{
+	uint8_t *bytes;
+	size_t length;
+	enum ldr_status status = ldr_root_read_file(target, path, MAX_BYTES, &bytes, &length, err);
+
+	if (status)
+		return status;
+	status = ldr_installation_parse(bytes, length, out, err);
+	return ldr_error_prefix(err, status, "%s/%s", ldr_root_path(target), path);
 }
 
 void ldr_installation_dispose(struct ldr_installation *installation)

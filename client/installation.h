@@ -43,6 +43,9 @@ struct ldr_installation {
 /* LDR_ENOTFOUND: nothing installed; LDR_ECORRUPT: damaged. */
 enum ldr_status ldr_installation_read(const struct ldr_root *target, const char *path,
 				      struct ldr_installation *out, struct ldr_error *err);
+/* Takes the bytes (heap), also when it fails. */
+enum ldr_status ldr_installation_parse(uint8_t *bytes, size_t length, struct ldr_installation *out,
+				       struct ldr_error *err);
 void ldr_installation_dispose(struct ldr_installation *installation);
 #define LDR_AUTO_INSTALLATION __attribute__((cleanup(ldr_installation_dispose)))
 struct ldr_file_stamp ldr_installation_stamp(const struct ldr_installation *installation,
