@@ -144,13 +144,9 @@ static enum ldr_status resume_block(struct run *run, struct ldr_bench *bench, in
 	destination->filled = true;
 	atomic_fetch_add(&run->stage->progress->bytes_done, got);
 	reused(run, got);
-	if (atomic_fetch_sub(&file->blocks_left, 1) == 1) {
-		enum ldr_status status = finish_file(run, file, fd, err);
-
-		if (status)
-			return status;
-	}
-	return fill_block(run, wanted, bench->plain, err);
+	if (atomic_fetch_sub(&file->blocks_left, 1) == 1)
+		return finish_file(run, file, fd, err);
+	return LDR_OK;
 }
 
 static enum ldr_status resume_file(struct run *run, struct ldr_planned_file *file,
@@ -277,7 +273,7 @@ static enum ldr_status make_empty(struct run *run, struct ldr_error *err)
 	return status;
 }
 
-/* ---- 2: files of the old installation ---- */
+/* ---- 2 and 3: places nearby ---- */
 
 static bool read_local(struct run *run, const struct ldr_wanted_block *wanted,
 		       const struct ldr_block_ref *block, struct ldr_bench *bench)
@@ -290,6 +286,25 @@ static bool read_local(struct run *run, const struct ldr_wanted_block *wanted,
 	return ldr_root_open_file(ldr_batch_target(run->stage->batch), path, &fd, NULL) == LDR_OK &&
 	       ldr_os_pread(fd, bench->plain, block->plain_bytes, wanted->local_offset, &got) ==
 		       0 &&
+	       is_block(bench, block, got);
+}
+
+/* A place of the same block in a temporary of a killed run. */
+static bool read_staged(struct run *run, const struct ldr_wanted_block *wanted,
+			const struct ldr_block_ref *block, struct ldr_bench *bench)
+{
+	const struct ldr_plan *plan = run->plan;
+	uint32_t at = wanted->destinations;
+	LDR_AUTO_FD int fd = -1;
+	size_t got;
+
+	while (at != LDR_PLAN_NONE && !plan->destinations[at].filled)
+		at = plan->destinations[at].next;
+	return at != LDR_PLAN_NONE &&
+	       ldr_batch_open(run->stage->batch, plan->files[plan->destinations[at].file].temporary,
+			      &fd, NULL) == LDR_OK &&
+	       ldr_os_pread(fd, bench->plain, block->plain_bytes, plan->destinations[at].offset,
+			    &got) == 0 &&
 	       is_block(bench, block, got);
 }
 
@@ -316,7 +331,8 @@ static enum ldr_status fill_near(void *context, size_t item, struct ldr_error *e
 	bench = ldr_bench_take(run->benches);
 	if (!bench)
 		return ldr_fail(err, LDR_ENOMEM, "reading a block: out of memory");
-	if ((wanted->local_node != LDR_PLAN_NONE && read_local(run, wanted, block, bench)) ||
+	if (read_staged(run, wanted, block, bench) ||
+	    (wanted->local_node != LDR_PLAN_NONE && read_local(run, wanted, block, bench)) ||
 	    read_held(run, block, bench)) {
 		status = fill_block(run, index, bench->plain, err);
 		reused(run, block->plain_bytes);
