@@ -24,7 +24,7 @@ struct thread {
 /* Half of the files are the same in all releases, some blocks lie in several files. */
 static void make_release(const struct client_world *world, unsigned release)
 {
-	char tree[16], name[64];
+	char tree[32], name[64];
 
 	snprintf(tree, sizeof(tree), "tree%u", release);
 	for (unsigned i = 0; i < FILES; i++) {
@@ -37,7 +37,7 @@ static void make_release(const struct client_world *world, unsigned release)
 static void *run(void *argument)
 {
 	const struct thread *thread = argument;
-	char path[CLIENT_PATH_BYTES], target[16], source[16];
+	char path[CLIENT_PATH_BYTES], target[32], source[32];
 
 	snprintf(target, sizeof(target), "out%u", thread->number);
 	for (unsigned round = 0; round < ROUNDS; round++) {

@@ -88,7 +88,7 @@ Test(install, every_release_follows_every_other)
 {
 	static const char *const trees[] = {"one", "two", "three"};
 	struct ldr_install_outcome outcome;
-	char source[16];
+	char source[32];
 
 	for (int from = 1; from <= 3; from++)
 		for (int to = 1; to <= 3; to++) {

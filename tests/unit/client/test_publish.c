@@ -72,7 +72,7 @@ Test(publish, a_second_release_stores_only_what_is_new)
 	cr_assert_eq(same.sequence, 3);
 	cr_assert(same.pack_bytes < 2000);
 	for (int i = 1; i <= 3; i++) {
-		char source[16], target[16];
+		char source[32], target[32];
 
 		snprintf(source, sizeof(source), "live@%d", i);
 		snprintf(target, sizeof(target), "out%d", i);

@@ -91,7 +91,7 @@ Test(stage, fills_with_any_number_of_workers)
 	struct ldr_error err = {0};
 
 	for (unsigned workers = 1; workers <= 4; workers++) {
-		char target[16];
+		char target[32];
 
 		snprintf(target, sizeof(target), "out%u", workers);
 		cr_assert_eq(fill(target, workers, &err), LDR_OK, "%s", err.text);
