@@ -48,7 +48,7 @@ struct run {
 
 /* ---- the record ---- */
 
-static void record(struct run *run, const char *what, const struct crash_look *look,
+static void record(struct run *run, const char *what, const struct crash_remains *look,
 		   const char *wrong)
 {
 	char hex[LDR_ID_HEX_CHARS + 1];
@@ -108,7 +108,7 @@ static int publish_in_child(struct run *run, const struct crash_publication *kin
 }
 
 static const char *judge_cut(const struct run *run, const struct crash_publication *kind,
-			     const struct crash_look *look)
+			     const struct crash_remains *look)
 {
 	const struct progress *progress = run->progress;
 	size_t temporaries = progress->created && !progress->renamed;
@@ -125,7 +125,7 @@ static const char *judge_cut(const struct run *run, const struct crash_publicati
 /* False: the publication has fewer steps than that. */
 static bool cut_once(struct run *run, const struct crash_publication *kind, unsigned *bad)
 {
-	struct crash_look look = {0};
+	struct crash_remains look = {0};
 	const char *wrong = NULL;
 	char what[64];
 	int signal_number;
@@ -203,7 +203,7 @@ static const char *judge_success(const struct crash_publication *kind,
 
 static const char *judge_fault(const struct crash_publication *kind, enum ldr_status status,
 			       const struct ldr_publish_result *result,
-			       const struct crash_look *look)
+			       const struct crash_remains *look)
 {
 	if (result->published && look->version != 1)
 		return "told as published, and not the new file";
@@ -221,7 +221,7 @@ static bool fault_once(struct run *run, const struct crash_publication *kind,
 		       enum ldr_seam_call call, unsigned number, size_t which, unsigned *bad)
 {
 	struct ldr_publish_result result = {0};
-	struct crash_look look = {0};
+	struct crash_remains look = {0};
 	size_t descriptors = open_descriptors();
 	enum ldr_status status;
 	const char *wrong = NULL;

@@ -18,3 +18,31 @@ trap 'rm -rf "$FAST"' EXIT
 
 mkdir "$FAST/cuts" || exit 1
 "$PROGRAMS_OF_RECOVERY/cuts" "$FAST/cuts" "$WORK/cuts.jsonl"
+
+# ---- every state that POSIX allows, for right and for broken publishers -------------------------------
+
+SIMULATED=0
+simulate() { # [--must-fail] -- OPTION...
+	local expect=()
+	[ "$1" != --must-fail ] || { expect=("$1"); shift; }
+	SIMULATED=$((SIMULATED + 1))
+	"$PROGRAMS_OF_RECOVERY/simulate" "${expect[@]}" "$FAST/simulate-$SIMULATED" \
+		"$PROGRAMS_OF_RECOVERY/publish" "$@"
+	rm -rf "$FAST/simulate-$SIMULATED" "$FAST/simulate-$SIMULATED.marks"
+}
+for before in --create --replace; do
+	for policy in folder file none; do
+		simulate $before --policy $policy --size 0
+		simulate $before --policy $policy --size 12305
+	done
+	# Versions of another length each, up to twice the size.
+	simulate $before --policy folder --size 4000 --versions 5
+	simulate $before --policy file --size 4000 --versions 3
+done
+# What removes the old file first is broken only where there is one.
+for mutant in no-fsync no-dirsync rename-first early-ack in-place short-write; do
+	simulate --must-fail --create --mutant $mutant
+	simulate --must-fail --replace --mutant $mutant
+done
+simulate --must-fail --replace --mutant unlink-first
+simulate --replace --mutant correct

@@ -177,7 +177,7 @@ static bool sentinel_is_whole(int folder_fd)
 }
 
 bool crash_publication_look(const struct crash_publication *kind, const char *folder,
-			    struct crash_look *out)
+			    struct crash_remains *out)
 {
 	DIR *listing = opendir(folder);
 	struct dirent *entry;
@@ -223,7 +223,7 @@ static enum ldr_status publish_again(const struct crash_publication *kind, const
 
 const char *crash_publication_again(const struct crash_publication *kind, const char *folder)
 {
-	struct crash_look before, after;
+	struct crash_remains before, after;
 	unsigned swept = 0;
 
 	if (!crash_publication_look(kind, folder, &before))

@@ -52,7 +52,7 @@ bool crash_publication_seed(const struct crash_publication *kind, const char *fo
 enum ldr_status crash_publication_run(const struct crash_publication *kind, const char *folder,
 				      struct ldr_publish_result *result, struct ldr_error *err);
 
-struct crash_look {
+struct crash_remains {
 	int version; /* of dest: 0 to 2; -1: no such file; -2: other bytes */
 	struct ldr_id sha256;
 	size_t temporaries;
@@ -60,7 +60,7 @@ struct crash_look {
 };
 
 bool crash_publication_look(const struct crash_publication *kind, const char *folder,
-			    struct crash_look *out);
+			    struct crash_remains *out);
 
 /* Publishes version 2 under the folder's lock (a dead owner's lock would refuse it), reads it back, and
  * sweeps: exactly the temporaries that were there go. NULL, or what was wrong. */
