@@ -258,10 +258,12 @@ static enum ldr_status publish_private(struct ldr_batch *batch, const char *name
 	return ldr_publish(batch->private_root, name, bytes, length, &options, NULL, err);
 }
 
-/* Steps 1 and 2: from here on a killed run can be finished. */
+/* Steps 1 and 2: from here on a killed run can be finished. The record is written before the plan, so that a
+ * disk without room is found full while nothing has changed. Its stream is the caller's to commit or abort. */
 static enum ldr_status prepare(struct ldr_batch *batch, const struct ldr_batch_plan *plan,
-			       struct ldr_error *err)
+			       struct ldr_stream **out_record, struct ldr_error *err)
 {
+	struct ldr_publish_options options = {.sync = batch->sync, .max_bytes = PLAN_MAX_BYTES};
 	enum ldr_status status = ldr_batch_prepare_modes(batch, plan->steps, plan->step_count, err);
 
 	if (status)
@@ -271,42 +273,38 @@ static enum ldr_status prepare(struct ldr_batch *batch, const struct ldr_batch_p
 	if (status)
 		return status;
 	LDR_STEP(BATCH_SYNCED);
-	status = publish_private(batch, PLAN_NAME, plan->plan, plan->plan_bytes, err);
+	if (plan->record)
+		status = ldr_stream_begin(batch->private_root, "", &options, out_record, err);
+	if (!status && plan->record)
+		status = ldr_stream_append(*out_record, plan->record, plan->record_bytes, err);
+	if (!status)
+		status = publish_private(batch, PLAN_NAME, plan->plan, plan->plan_bytes, err);
 	if (!status)
 		LDR_STEP(BATCH_PLANNED);
 	return status;
 }
 
-enum ldr_status ldr_batch_apply(struct ldr_batch *batch, const struct ldr_batch_plan *plan,
-				struct ldr_error *err)
+/* Steps 3 and 4. */
+static enum ldr_status change_target(struct ldr_batch *batch, const struct ldr_batch_plan *plan,
+				     struct ldr_error *err)
 {
-	enum ldr_status status = ldr_batch_check_steps(plan->steps, plan->step_count, err);
+	enum ldr_status status = ldr_batch_run_steps(batch, plan->steps, plan->step_count, err);
 
-	if (!status)
-		status = prepare(batch, plan, err);
-	if (!status)
-		status = ldr_batch_run_steps(batch, plan->steps, plan->step_count, err);
 	if (status)
 		return status;
 	LDR_STEP(BATCH_APPLIED);
 	status = sync_target(batch, "after", err);
-	if (status)
-		return status;
-	LDR_STEP(BATCH_RESYNCED);
-	if (!plan->record)
-		return LDR_OK;
-	return ldr_batch_finish(batch, plan->record, plan->record_bytes, err);
+	if (!status)
+		LDR_STEP(BATCH_RESYNCED);
+	return status;
 }
 
-enum ldr_status ldr_batch_finish(struct ldr_batch *batch, const void *record, size_t record_bytes,
-				 struct ldr_error *err)
+/* Step 6. A plan that comes back after a crash only makes the next run look twice: no sync. */
+static enum ldr_status clean_up(struct ldr_batch *batch, struct ldr_error *err)
 {
-	enum ldr_status status = publish_private(batch, RECORD_NAME, record, record_bytes, err);
+	enum ldr_status status;
 
-	if (status)
-		return status;
 	LDR_STEP(BATCH_RECORDED);
-	/* A plan that comes back after a crash only makes the next run look twice: no sync. */
 	status = ldr_root_remove(batch->private_root, PLAN_NAME, LDR_SYNC_NONE, err);
 	if (status && status != LDR_ENOTFOUND)
 		return status;
@@ -316,4 +314,30 @@ enum ldr_status ldr_batch_finish(struct ldr_batch *batch, const void *record, si
 	if (!status)
 		LDR_STEP(BATCH_CLEANED);
 	return status;
+}
+
+enum ldr_status ldr_batch_apply(struct ldr_batch *batch, const struct ldr_batch_plan *plan,
+				struct ldr_error *err)
+{
+	struct ldr_stream *record = NULL;
+	enum ldr_status status = ldr_batch_check_steps(plan->steps, plan->step_count, err);
+
+	if (!status)
+		status = prepare(batch, plan, &record, err);
+	if (!status)
+		status = change_target(batch, plan, err);
+	if (status || !record) {
+		ldr_stream_abort(record);
+		return status;
+	}
+	status = ldr_stream_commit(record, RECORD_NAME, NULL, err);
+	return status ? status : clean_up(batch, err);
+}
+
+enum ldr_status ldr_batch_finish(struct ldr_batch *batch, const void *record, size_t record_bytes,
+				 struct ldr_error *err)
+{
+	enum ldr_status status = publish_private(batch, RECORD_NAME, record, record_bytes, err);
+
+	return status ? status : clean_up(batch, err);
 }

@@ -8,11 +8,12 @@
  *   create   temporaries in .larder/tmp under names that the caller derives from their content, so
  *            that a killed run finds them again (a found temporary is never trusted: the caller
  *            digests it); any number of threads at once
- *   apply    1 syncfs  2 the plan (.larder/plan) is published  3 folders, renames, symlinks, removals
- *            4 syncfs  5 the record (.larder/installed) is published  6 the plan and left temporaries go
+ *   apply    1 syncfs  2 the record's temporary is written, the plan (.larder/plan) is published
+ *            3 folders, renames, symlinks, removals  4 syncfs  5 the record (.larder/installed) is
+ *            published  6 the plan and left temporaries go
  *
  * Invariants
- *  1. Before step 3 nothing outside .larder has changed.
+ *  1. Before step 3 nothing outside .larder has changed, and all that is written has found its room.
  *  2. At every moment each path is wholly old or wholly new; a path that changes kind may be missing
  *     in between, and then the plan names the release that the next run must finish.
  *  3. Every path is resolved beneath the target by the kernel; a symlink on the way is LDR_ELINK,
