@@ -353,6 +353,24 @@ static int step_recover(struct probe *probe)
 	return got == length && memcmp(wanted, found, length) == 0 ? 0 : 1;
 }
 
+static int step_serve(struct probe *probe)
+{
+	char folder[1024];
+
+	while (fgets(folder, sizeof(folder), stdin)) {
+		int rc = 1;
+
+		folder[strcspn(folder, "\n")] = 0;
+		if (chdir(folder) == 0)
+			rc = step_recover(probe);
+		if (chdir("/") != 0)
+			return complain("/");
+		printf("%d\n", rc);
+		fflush(stdout);
+	}
+	return 0;
+}
+
 static void print_version(const struct probe *probe, unsigned version)
 {
 	LDR_AUTO_FREE uint8_t *bytes = NULL;
@@ -401,7 +419,7 @@ static int step_describe(struct probe *probe)
 		printf(", ");
 		print_fixed("keep", old, length);
 	}
-	printf("], \"free\": [\"foreign\"]}\n");
+	printf("], \"free\": [\"foreign\"], \"serves\": true}\n");
 	return fflush(stdout) == 0 ? 0 : 1;
 }
 
@@ -447,7 +465,8 @@ int main(int argc, char **argv)
 	} steps[] = {{"--describe", step_describe},
 		     {"--seed", step_seed},
 		     {"--run", step_run},
-		     {"--recover", step_recover}};
+		     {"--recover", step_recover},
+		     {"--serve", step_serve}};
 	struct probe probe = {.size = 12305, .versions = 1, .policy_name = "folder"};
 	bool good = argc > 1, both;
 

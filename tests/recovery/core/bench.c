@@ -27,9 +27,8 @@ static enum ldr_status recover(struct crash_bench *bench, struct crash_violation
 	int rc;
 
 	if (access(place->work, F_OK) == 0) {
-		unlink(place->output);
-		rc = crash_subject_step(bench->subject, "--recover", place->work, NULL,
-					place->output);
+		rc = crash_subject_recover(bench->subject, &bench->server, place->work,
+					   place->output);
 		if (rc != 0)
 			add_violation(out, "recover: exit status", rc);
 	}
@@ -81,4 +80,10 @@ int crash_bench_fsck(const struct crash_bench *bench)
 		argv[words] = words ? bench->leg->fsck[words] : program;
 	argv[words] = bench->place->image;
 	return crash_spawn_wait(&spawn);
+}
+
+void crash_bench_end(struct crash_bench *bench)
+{
+	crash_server_stop(&bench->server);
+	crash_look_dispose(&bench->look);
 }

@@ -71,7 +71,7 @@ static enum ldr_status take_enumeration(struct kept *kept, struct ldr_error *err
 	} fields[] = {{"models", &kept->item.models},   {"grain", &kept->item.grain},
 		      {"exhaust", &kept->item.exhaust}, {"subsets", &kept->item.subsets},
 		      {"torn", &kept->item.torn},       {"lying", &kept->item.lying},
-		      {"max", &kept->item.max}};
+		      {"max", &kept->item.max},         {"cuts", &kept->item.cuts}};
 	json_t *object;
 	enum ldr_status status = ldr_json_object(kept->record, "enumerate", &object, err);
 
@@ -260,7 +260,7 @@ static int replay_in(void *context, const char *folder)
 		rc = judge_listed(&bench, kept);
 		close(bench.image_fd);
 	}
-	crash_look_dispose(&bench.look);
+	crash_bench_end(&bench);
 	crash_seed_dispose(&seed);
 	return rc;
 }

@@ -36,6 +36,9 @@
  *                temporary is started, not waited for)
  *   --recover    on a recovered file system, after the observation: completes or publishes again, reads
  *                back; exit status 0 when all is well
+ *   --serve      (where the description says "serves") the same as --recover, many times without being
+ *                started anew: each line on standard input names a folder to recover in; when that is done
+ *                and no file in it is open nor the working folder, the exit status is printed as a line
  *
  * Threads: pure functions of their arguments; no I/O, no allocation.
  */

@@ -13,6 +13,7 @@
  *   models=prefix,subset,tornlast,torn,lying   (prefix,subset)
  *   grain=4096              bytes that a disk writes whole; 512 keeps declared superblocks whole
  *   torn=N lying=N          drawn states per epoch, per recording (8, 60)
+ *   cuts=N                  tornlast cuts a write at no more than N places, evenly (0: at all)
  *   exhaust=N subsets=N     subsets are exhaustive up to N writes, beyond that N are drawn (8, 64)
  *   faults=N                after the recording without: one more for each of the first N writes and N
  *                           flushes of the device, which fails (0)
@@ -51,6 +52,7 @@ struct crash_item {
 	unsigned grain;
 	unsigned torn;
 	unsigned lying;
+	unsigned cuts;
 	unsigned exhaust;
 	unsigned subsets;
 	unsigned faults;

@@ -44,7 +44,8 @@ static void merge_environment(const char *const *more, const char *out[ENV_MAX +
 static void become(const struct crash_spawn *spawn, const char *const *env, int in, int out)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (in < 0 || out < 0 || dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0)
+	if (in < 0 || out < 0 || dup2(spawn->in_fd > 0 ? spawn->in_fd : in, 0) < 0 ||
+	    dup2(spawn->out_fd > 0 ? spawn->out_fd : out, 1) < 0 || dup2(out, 2) < 0)
 		_exit(127);
 	if (spawn->folder && chdir(spawn->folder) != 0)
 		_exit(127);
@@ -100,4 +101,83 @@ int crash_spawn_wait(const struct crash_spawn *spawn)
 	pid_t child = crash_spawn_start(spawn);
 
 	return child < 0 ? 127 : crash_wait(child, spawn->limit_ms);
+}
+
+/* ---- servers ------------------------------------------------------------------------------------- */
+
+bool crash_server_start(const struct crash_spawn *spawn, struct crash_server *out)
+{
+	struct crash_spawn piped = *spawn;
+	int in[2], answers[2];
+
+	*out = (struct crash_server){.child = -1};
+	if (pipe2(in, O_CLOEXEC) != 0)
+		return false;
+	if (pipe2(answers, O_CLOEXEC) != 0) {
+		close(in[0]);
+		close(in[1]);
+		return false;
+	}
+	piped.in_fd = in[0];
+	piped.out_fd = answers[1];
+	out->child = crash_spawn_start(&piped);
+	close(in[0]);
+	close(answers[1]);
+	out->to = in[1];
+	out->from = answers[0];
+	if (out->child > 0)
+		return true;
+	close(out->to);
+	close(out->from);
+	out->child = 0;
+	return false;
+}
+
+void crash_server_stop(struct crash_server *server)
+{
+	if (server->child <= 0)
+		return;
+	close(server->to);
+	close(server->from);
+	crash_wait(server->child, 1000);
+	server->child = 0;
+}
+
+static int answer(int fd, unsigned limit_ms)
+{
+	struct pollfd wanted = {.fd = fd, .events = POLLIN};
+	char text[16], *end;
+	size_t length = 0;
+	long number;
+
+	while (length == 0 || text[length - 1] != '\n') {
+		int ready = poll(&wanted, 1, (int)limit_ms);
+		ssize_t got;
+
+		if (ready < 0 && errno == EINTR)
+			continue;
+		if (ready == 0)
+			return 124;
+		got = read(fd, text + length, sizeof(text) - 1 - length);
+		if (got <= 0)
+			return 125;
+		length += (size_t)got;
+	}
+	text[length] = 0;
+	number = strtol(text, &end, 10);
+	return *end == '\n' && number >= 0 && number < 124 ? (int)number : 125;
+}
+
+int crash_server_ask(struct crash_server *server, const char *line, unsigned limit_ms)
+{
+	size_t length = strlen(line);
+	int rc = 125;
+
+	if (write(server->to, line, length) == (ssize_t)length)
+		rc = answer(server->from, limit_ms);
+	if (rc >= 124) {
+		kill(server->child, SIGKILL);
+		crash_server_stop(server);
+	}
+	return rc;
 }

@@ -410,28 +410,52 @@ static uint32_t next_cut(const struct build *build, const struct crash_record *r
 	return at < record->length ? at : (uint32_t)record->length;
 }
 
+/* Cuts one write after what is drafted. Of `places` to cut, every one or cuts_max of them. */
+static enum ldr_status torn_last(struct build *build, size_t number, size_t places)
+{
+	uint32_t index = build->epoch.writes[number], at = 0;
+	const struct crash_record *record = &build->log->records[index];
+	size_t most = build->options->cuts_max, kept = build->draft_count, taken = 0;
+	char name[CRASH_STATE_NAME_BYTES];
+	enum ldr_status status = LDR_OK;
+
+	if (!most || most > places)
+		most = places;
+	build->out.sampled_writes += most < places;
+	for (size_t i = 0; !status && i < places; i++) {
+		at = next_cut(build, record, at);
+		/* The k-th of `most` falls on place k * (places - 1) / (most - 1). */
+		if (most > 1 && i < taken * (places - 1) / (most - 1))
+			continue;
+		taken++;
+		build->draft_count = kept;
+		status = draft_part(build, index, 0, at);
+		snprintf(name, sizeof(name), "e%zut%zu+%u", build->epoch.number, number, at);
+		if (!status)
+			status = end_draft(build, name);
+		if (taken == most)
+			break;
+	}
+	build->draft_count = kept;
+	return status;
+}
+
 static enum ldr_status torn_lasts(struct build *build)
 {
-	char name[CRASH_STATE_NAME_BYTES];
 	enum ldr_status status = LDR_OK;
 
 	build->draft_count = 0;
 	for (size_t k = 0; !status && k < build->epoch.count; k++) {
-		uint32_t number = build->epoch.writes[k];
-		const struct crash_record *record = &build->log->records[number];
-		size_t kept = build->draft_count;
-		uint32_t at = next_cut(build, record, 0);
+		uint32_t index = build->epoch.writes[k];
+		const struct crash_record *record = &build->log->records[index];
+		size_t places = 0;
 
-		for (; !status && at < record->length; at = next_cut(build, record, at)) {
-			build->draft_count = kept;
-			status = draft_part(build, number, 0, at);
-			snprintf(name, sizeof(name), "e%zut%zu+%u", build->epoch.number, k, at);
-			if (!status)
-				status = end_draft(build, name);
-		}
-		build->draft_count = kept;
+		for (uint32_t at = next_cut(build, record, 0); at < record->length;
+		     at = next_cut(build, record, at))
+			places++;
+		status = torn_last(build, k, places);
 		if (!status)
-			status = draft_whole(build, number);
+			status = draft_whole(build, index);
 	}
 	return status;
 }

@@ -6,7 +6,8 @@
  *   prefix    the first k of them, whole, in order
  *   subset    any of them, whole: all subsets up to subset_max writes, beyond that single ones, their
  *             complements and subset_samples drawn by the seed
- *   tornlast  a prefix whose last write is cut at each multiple of grain_bytes
+ *   tornlast  a prefix whose last write is cut at each multiple of grain_bytes; with cuts_max, a write that
+ *             has more places than that is cut at the first and last of them and evenly between
  *   torn      torn_samples per epoch drawn by the seed: each write absent, whole, its head, its tail or a
  *             random choice of its grains
  *   lying     a disk that ignores flushes: lying_samples choices over the whole log, at its end. No file
@@ -55,6 +56,7 @@ struct crash_state_options {
 	unsigned subset_samples;
 	unsigned torn_samples;
 	unsigned lying_samples;
+	unsigned cuts_max; /* 0: no bound */
 	uint64_t seed;
 	size_t max_states;
 	size_t exempt_count;
@@ -88,6 +90,7 @@ struct crash_states {
 	size_t epoch_count;
 	size_t widest_epoch;   /* writes */
 	size_t sampled_epochs; /* wider than subset_max */
+	size_t sampled_writes; /* with more places to cut than cuts_max */
 };
 
 /* LDR_ELIMIT past max_states; LDR_EINVAL: a grain that is no multiple of 512. */

@@ -2,6 +2,7 @@
 #include "tests/recovery/core/subject.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -29,6 +30,24 @@ int crash_subject_step(const struct crash_subject *subject, const char *step, co
 	argv[subject->words] = step;
 	argv[subject->words + 1] = NULL;
 	return crash_spawn_wait(&spawn);
+}
+
+int crash_subject_recover(const struct crash_subject *subject, struct crash_server *server,
+			  const char *folder, const char *output)
+{
+	const char *argv[CRASH_WORDS_MAX + 2];
+	struct crash_spawn spawn = {.argv = argv, .folder = "/", .output = output};
+	char line[NAME_BYTES];
+
+	if (!subject->serves)
+		return crash_subject_step(subject, "--recover", folder, NULL, output);
+	memcpy(argv, subject->argv, sizeof(argv));
+	argv[subject->words] = "--serve";
+	argv[subject->words + 1] = NULL;
+	if (server->child <= 0 && !crash_server_start(&spawn, server))
+		return 127;
+	snprintf(line, sizeof(line), "%s\n", folder);
+	return crash_server_ask(server, line, STEP_LIMIT_MS);
 }
 
 static enum ldr_status take_version(const json_t *item, struct crash_version *out,
@@ -175,6 +194,7 @@ enum ldr_status crash_subject_parse(struct crash_subject *subject, const char *t
 	if (status)
 		return ldr_error_prefix(err, status, "%s",
 					subject->argv[0] ? subject->argv[0] : "a subject");
+	subject->serves = json_is_true(json_object_get(subject->json, "serves"));
 	return LDR_OK;
 }
 

@@ -6,7 +6,8 @@
  *    "policy": "folder"|"file"|"none",
  *    "files": [{"name": "dest", "versions": ["<sha256>" or null, ...]}],   null: no such file
  *    "fixed": [{"name": "sentinel", "sha256": "<sha256>"}],
- *    "free":  ["prefix", ...]}
+ *    "free":  ["prefix", ...],
+ *    "serves": true}                    it has --serve; may be left out
  *
  * Threads: immutable after it was described.
  */
@@ -17,6 +18,7 @@
 
 #include "common/error.h"
 #include "tests/recovery/core/oracle.h"
+#include "tests/recovery/core/process.h"
 
 #define CRASH_WORDS_MAX 24
 
@@ -26,6 +28,7 @@ struct crash_subject {
 	size_t words;
 	json_t *json; /* owns: the names of the case live in it */
 	struct crash_case description;
+	bool serves;
 };
 
 /* Runs it with --describe; scratch is a file that is overwritten. argv must be set. */
@@ -39,5 +42,9 @@ void crash_subject_dispose(struct crash_subject *subject);
 /* Runs one step ("--seed", ...) in folder; env may be NULL; output as in process.h. */
 int crash_subject_step(const struct crash_subject *subject, const char *step, const char *folder,
 		       const char *const *env, const char *output);
+/* The recovery of one folder: by the server where there can be one, which is started on the first call,
+ * else by a step. */
+int crash_subject_recover(const struct crash_subject *subject, struct crash_server *server,
+			  const char *folder, const char *output);
 
 #endif

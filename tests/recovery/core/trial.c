@@ -45,6 +45,7 @@ void crash_trial_options(const struct crash_item *item, const struct crash_leg *
 						    .subset_samples = item->subsets,
 						    .torn_samples = item->torn,
 						    .lying_samples = item->lying,
+						    .cuts_max = item->cuts,
 						    .seed = seed,
 						    .max_states = item->max,
 						    .exempt_count = leg->exempt_count,
@@ -296,14 +297,16 @@ static json_t *record_of(const struct crash_trial *trial, const struct crash_rec
 				      (int)log->flush_count, "D", (int)log->discard_count));
 	json_object_set_new(record, "marks", marks_of(log));
 	json_object_set_new(record, "enumerate",
-			    json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o}", "models",
-				      (int)item->models, "grain", (int)item->grain, "exhaust",
-				      (int)item->exhaust, "subsets", (int)item->subsets, "torn",
-				      (int)item->torn, "lying", (int)item->lying, "max",
-				      (int)item->max, "sample", (int)item->sample, "exempt",
+			    json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:o}", "cuts",
+				      (int)item->cuts, "models", (int)item->models, "grain",
+				      (int)item->grain, "exhaust", (int)item->exhaust, "subsets",
+				      (int)item->subsets, "torn", (int)item->torn, "lying",
+				      (int)item->lying, "max", (int)item->max, "sample",
+				      (int)item->sample, "exempt",
 				      exempt_of(trial->leg, item->grain)));
 	json_object_set_new(record, "states",
-			    json_pack("{s:i, s:i, s:i, s:i, s:i}", "enumerated", (int)states->count,
+			    json_pack("{s:i, s:i, s:i, s:i, s:i, s:i}", "writes_sampled",
+				      (int)states->sampled_writes, "enumerated", (int)states->count,
 				      "replayed", (int)tally->replayed, "epochs",
 				      (int)states->epoch_count, "widest_epoch",
 				      (int)states->widest_epoch, "epochs_sampled",
@@ -434,7 +437,7 @@ static enum ldr_status replay_all(const struct crash_trial *trial,
 		status = crash_look_init(&bench.look, err);
 	if (!status)
 		status = replay(trial, &bench, tally, err);
-	crash_look_dispose(&bench.look);
+	crash_bench_end(&bench);
 	crash_seed_dispose(&seed);
 	return status;
 }

@@ -67,8 +67,11 @@ struct crash_bench {
 	const struct crash_seed *seed;
 	const struct crash_states *states;
 	struct crash_look look;
+	struct crash_server server;
 	int image_fd;
 };
+/* Ends the server and frees what was seen. */
+void crash_bench_end(struct crash_bench *bench);
 /* Builds, mounts, looks, judges, recovers, unmounts. LDR_OK whatever the verdict; a status says that the
  * state could not be judged. */
 enum ldr_status crash_bench_judge(struct crash_bench *bench, const struct crash_state *state,

@@ -1,0 +1,89 @@
+#!/bin/bash
+# campaign.sh quick|gate|full|mutants   prints a campaign for crashlab (core/plan.h says what a line means).
+#
+#   quick    a few hundred states of one publication on ext4, two broken publishers, a disk that lies
+#   gate     the publisher on every leg: create and replace, empty and 12,305 bytes, three policies, each without
+#            and with foreign commits; single commits at each boundary; failing devices; histories by sample
+#   full     the same with single commits everywhere, sectors of 512 bytes, all cuts, and nothing sampled
+#   mutants  the publishers that must be caught, and a device that ignores flushes
+set -eu
+
+everything=prefix,subset,tornlast,torn
+
+publications() { # keys
+	local how size policy
+	for how in create replace; do
+		for size in 0 12305; do
+			for policy in folder file none; do
+				echo "publish-$how-$size-$policy $1 -- @publish --$how --size $size --policy $policy"
+			done
+		done
+	done
+}
+
+single_commits() { # keys
+	local how
+	for how in create replace; do
+		echo "each-$how inject=each models=prefix,subset $1 -- @publish --$how"
+	done
+}
+
+# The control is the broken publishers' frame with nothing broken.
+control() { echo "control-$1 inject=none,all models=prefix,subset -- @publish --$1 --mutant correct"; }
+
+mutant() { # name, case, keys: what the file systems do not hide
+	echo "mutant-$1 expect=violations models=prefix,subset $3 -- @publish --$2 --mutant $1"
+}
+
+mutants() {
+	mutant no-fsync create inject=none
+	mutant no-dirsync replace inject=none
+	mutant rename-first create inject=all
+	mutant unlink-first replace inject=all
+	mutant early-ack replace inject=none
+	mutant in-place replace inject=none
+	mutant short-write create inject=none
+	mutant ignore-fsync replace "inject=none faults=40 sample=24"
+	echo "mutant-lying-device expect=violations inject=none models=lying -- @publish --replace"
+}
+
+pending() {
+	local line
+	for line in "$@"; do echo "pending $line"; done
+}
+
+case ${1:-} in
+quick)
+	echo "publish-replace legs=ext4 inject=none models=$everything cuts=8 -- @publish --replace"
+	echo "mutant-no-dirsync legs=ext4 expect=violations inject=none -- @publish --replace --mutant no-dirsync"
+	echo "mutant-rename-first legs=ext4 expect=violations inject=all -- @publish --create --mutant rename-first"
+	echo "mutant-lying-device legs=ext4 expect=violations models=lying -- @publish --replace"
+	;;
+gate)
+	publications "inject=none,all models=$everything torn=8 cuts=8 fsck=1"
+	single_commits ""
+	echo "faults-replace inject=none faults=40 sample=24 models=prefix,subset -- @publish --replace"
+	echo "history inject=random:2 sample=150 models=$everything cuts=8 max=200000 -- @publish --replace --versions 6 --size 9000"
+	control create
+	control replace
+	mutants
+	;;
+full)
+	publications "inject=none,all,each kinds=commit,w models=$everything torn=24 fsck=4 max=200000"
+	publications "inject=none models=tornlast,torn grain=512 cuts=256 torn=48 max=200000" | sed 's/^publish/sectors/'
+	for how in create replace; do
+		for policy in folder file none; do
+			echo "faults-$how-$policy inject=none faults=200 models=prefix,subset -- @publish --$how --policy $policy"
+		done
+	done
+	echo "history inject=none,random:8 models=$everything cuts=8 max=200000 -- @publish --replace --versions 6 --size 9000"
+	control create
+	control replace
+	mutants
+	;;
+mutants) mutants ;;
+*)
+	sed -n '2,10p' "$0" >&2
+	exit 2
+	;;
+esac
