@@ -296,6 +296,11 @@ stress: $(STRESS_BINS) ## threads under load (meant for MODE=tsan)
 	$(RUN) stress
 crash-test-quick: all $(SEAM_PROGRAMS) $(RECOVERY_BINS) ## crash states of every publication, the short campaign
 	$(RUN) recovery
+.PHONY: crash-test crash-test-full
+crash-test: all $(RECOVERY_BINS) ## every publication cut short on real file systems, as root (under 6 minutes)
+	BUILD=$(B) tests/recovery/crash-test.sh gate
+crash-test-full: all $(RECOVERY_BINS) ## the same with nothing sampled (hours)
+	BUILD=$(B) tests/recovery/crash-test.sh full
 
 .PHONY: check test ci
 check: ## debug build, checkers, unit, golden, fuzz replay, quick scenarios (under 3 minutes)
