@@ -58,18 +58,16 @@ static enum ldr_status refuse_inside(const char *folder, const struct output *ou
 			folder);
 }
 
-static enum ldr_status pack_folder(const char *folder, struct output *output,
-				   const struct ldr_scan_options *scan_options,
-				   const struct ldr_build_options *build_options,
-				   struct ldr_scan_report *report, struct ldr_archive_outcome *out,
-				   struct ldr_error *err)
+static enum ldr_status pack_folder(const struct ldr_archive_request *request, struct output *output,
+				   struct ldr_archive_outcome *out, struct ldr_error *err)
 {
 	const struct ldr_pack_sink sink = {
 		.begin = output_begin, .finish = output_finish, .context = output};
-	struct ldr_build_options options = *build_options;
+	struct ldr_build_options options = *request->build;
 	LDR_AUTO_SCAN struct ldr_scan *scan = NULL;
 	LDR_AUTO_BUILD struct ldr_build build = {0};
-	enum ldr_status status = ldr_scan_folder(folder, scan_options, report, &scan, err);
+	enum ldr_status status = ldr_scan_folder(request->folder, request->scan, request->report,
+						 &scan, err);
 
 	options.kind = LDR_BUILD_ARCHIVE;
 	if (!status)
@@ -87,20 +85,17 @@ static enum ldr_status pack_folder(const char *folder, struct output *output,
 	return LDR_OK;
 }
 
-enum ldr_status ldr_archive_folder(const char *folder, const char *out_path,
-				   const struct ldr_scan_options *scan_options,
-				   const struct ldr_build_options *build_options,
-				   struct ldr_scan_report *report, struct ldr_archive_outcome *out,
-				   struct ldr_error *err)
+enum ldr_status ldr_archive_folder(const struct ldr_archive_request *request,
+				   struct ldr_archive_outcome *out, struct ldr_error *err)
 {
 	struct output output = {0};
-	enum ldr_status status = ldr_root_open_above(out_path, &output.root, &output.name, err);
+	enum ldr_status status = ldr_root_open_above(request->out_path, &output.root, &output.name,
+						     err);
 
 	if (!status)
-		status = refuse_inside(folder, &output, out_path, err);
+		status = refuse_inside(request->folder, &output, request->out_path, err);
 	if (!status)
-		status = pack_folder(folder, &output, scan_options, build_options, report, out,
-				     err);
+		status = pack_folder(request, &output, out, err);
 	ldr_root_close(output.root);
 	return status;
 }

@@ -20,12 +20,18 @@ struct ldr_archive_outcome {
 	uint64_t blocks;                /* distinct ones in the pack */
 };
 
-/* Packs a folder into `out_path`, which appears whole or not at all; a file that is there is replaced.
- * kind and sink are set here; report may be NULL. LDR_EINVAL: out_path lies inside the folder. */
-LDR_API enum ldr_status ldr_archive_folder(const char *folder, const char *out_path,
-					   const struct ldr_scan_options *scan_options,
-					   const struct ldr_build_options *build_options,
-					   struct ldr_scan_report *report,
+struct ldr_archive_request {
+	size_t size; /* sizeof(struct ldr_archive_request) */
+	const char *folder;
+	const char *out_path;
+	const struct ldr_scan_options *scan;   /* NULL: the defaults */
+	const struct ldr_build_options *build; /* kind is set here */
+	struct ldr_scan_report *report;        /* may be NULL */
+};
+
+/* Packs a folder into out_path, which appears whole or not at all; a file that is there is replaced.
+ * LDR_EINVAL: out_path lies inside the folder. */
+LDR_API enum ldr_status ldr_archive_folder(const struct ldr_archive_request *request,
 					   struct ldr_archive_outcome *out, struct ldr_error *err);
 
 /* Writes a whole release into one pack, with tree and record, for offline use. Blocks that are held come

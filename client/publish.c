@@ -339,14 +339,14 @@ static enum ldr_status put_record(struct publication *publication, struct ldr_er
 
 static enum ldr_status move(struct publication *publication, struct ldr_error *err)
 {
-	const void *expected = NULL;
-	size_t expected_length = 0;
+	const struct ldr_store_bytes record = {publication->record, publication->record_length};
+	struct ldr_store_bytes expected = {0};
 
 	if (publication->previous)
-		expected = ldr_view_record(publication->previous, &expected_length);
-	return ldr_store_move_channel(publication->store, publication->release.channel, expected,
-				      expected_length, publication->record,
-				      publication->record_length, &publication->release, err);
+		expected.data = ldr_view_record(publication->previous, &expected.length);
+	return ldr_store_move_channel(publication->store, publication->release.channel,
+				      publication->previous ? &expected : NULL, &record,
+				      &publication->release, err);
 }
 
 static void report(const struct publication *publication, const struct ldr_scan *scan,

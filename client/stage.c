@@ -230,7 +230,7 @@ static enum ldr_status resume(struct run *run, struct ldr_error *err)
 		if (!bench)
 			status = ldr_fail(err, LDR_ENOMEM, "resuming: out of memory");
 	}
-	for (uint32_t i = 0; !status && found.count && i < run->plan->file_count; i++)
+	for (uint32_t i = 0; !status && bench && i < run->plan->file_count; i++)
 		if (has_name(&found, run->plan->files[i].temporary))
 			status = resume_file(run, &run->plan->files[i], bench, err);
 	if (bench)

@@ -66,8 +66,8 @@ enum ldr_status ldr_store_settle(struct ldr_store *store, struct ldr_error *err)
 }
 
 enum ldr_status ldr_store_move_channel(struct ldr_store *store, const char *channel,
-				       const void *expected, size_t expected_length,
-				       const void *record, size_t record_length,
+				       const struct ldr_store_bytes *expected,
+				       const struct ldr_store_bytes *record,
 				       const struct ldr_release *release, struct ldr_error *err)
 {
 	char path[LDR_STORE_PATH_BYTES];
@@ -79,8 +79,7 @@ enum ldr_status ldr_store_move_channel(struct ldr_store *store, const char *chan
 	if (status)
 		return ldr_error_prefix(err, status, "channel %s stays: sequence %" PRIu64, channel,
 					release->sequence);
-	return store->kind->move_channel(store->self, path, expected, expected_length, record,
-					 record_length, err);
+	return store->kind->move_channel(store->self, path, expected, record, err);
 }
 
 void ldr_store_traffic(const struct ldr_store *store, uint64_t *out_bytes, uint32_t *out_packs_held)

@@ -48,12 +48,17 @@ LDR_API enum ldr_status ldr_store_put(struct ldr_store *store, const char *path,
  * may still be on their way up when the build ends: ldr_store_settle waits for them. */
 LDR_API const struct ldr_pack_sink *ldr_store_sink(struct ldr_store *store);
 LDR_API enum ldr_status ldr_store_settle(struct ldr_store *store, struct ldr_error *err);
+/* A record's bytes; borrowed. */
+struct ldr_store_bytes {
+	const void *data;
+	size_t length;
+};
 /* Moves a channel from the record `expected` (NULL: the channel must not exist) to `record`.
  * LDR_ECONFLICT: somebody else has moved it. A folder store first checks what a server would: that the
  * new release is whole (packs/closure.h). */
 LDR_API enum ldr_status ldr_store_move_channel(struct ldr_store *store, const char *channel,
-					       const void *expected, size_t expected_length,
-					       const void *record, size_t record_length,
+					       const struct ldr_store_bytes *expected,
+					       const struct ldr_store_bytes *record,
 					       const struct ldr_release *release,
 					       struct ldr_error *err);
 

@@ -38,11 +38,6 @@ struct sealed_pack {
 #define LOCK_TRIES 200
 #define LOCK_PAUSE_MS 10
 
-struct record {
-	const void *bytes;
-	size_t length;
-};
-
 struct folder_store {
 	struct ldr_root *root;
 	struct ldr_store *store; /* borrowed: for its figures */
@@ -105,8 +100,8 @@ static enum ldr_status moved_by_another(const struct folder_store *folder, const
 
 /* LDR_EAGAIN: the folder's lock is held, by whoever moves this channel or another one. */
 static enum ldr_status move_once(struct folder_store *folder, const char *path,
-				 const struct record *expected, const struct record *next,
-				 struct ldr_error *err)
+				 const struct ldr_store_bytes *expected,
+				 const struct ldr_store_bytes *next, struct ldr_error *err)
 {
 	struct ldr_publish_options options = immutable;
 	LDR_AUTO_FREE uint8_t *held = NULL;
@@ -120,10 +115,10 @@ static enum ldr_status move_once(struct folder_store *folder, const char *path,
 	if (status == LDR_ENOTFOUND)
 		return moved_by_another(folder, path, err);
 	if (!status &&
-	    (held_length != expected->length || memcmp(held, expected->bytes, held_length) != 0))
+	    (held_length != expected->length || memcmp(held, expected->data, held_length) != 0))
 		return moved_by_another(folder, path, err);
 	if (!status)
-		status = ldr_publish(folder->root, path, next->bytes, next->length, &options, NULL,
+		status = ldr_publish(folder->root, path, next->data, next->length, &options, NULL,
 				     &why);
 	if (!status)
 		return LDR_OK;
@@ -141,23 +136,23 @@ static void sweep_channel(struct folder_store *folder, const char *path)
 	ldr_root_sweep(folder->root, "channels", NULL, NULL);
 }
 
-static enum ldr_status folder_move_channel(void *self, const char *path, const void *expected,
-					   size_t expected_length, const void *record,
-					   size_t record_length, struct ldr_error *err)
+static enum ldr_status folder_move_channel(void *self, const char *path,
+					   const struct ldr_store_bytes *expected,
+					   const struct ldr_store_bytes *record,
+					   struct ldr_error *err)
 {
 	const struct timespec pause = {0, LOCK_PAUSE_MS * 1000000L};
-	const struct record from = {expected, expected_length}, to = {record, record_length};
 	struct folder_store *folder = self;
 	struct ldr_error why = {0};
 	enum ldr_status status = LDR_EAGAIN;
 
 	if (!expected)
-		status = ldr_publish(folder->root, path, record, record_length, &immutable, NULL,
-				     &why);
+		status = ldr_publish(folder->root, path, record->data, record->length, &immutable,
+				     NULL, &why);
 	for (int i = 0; status == LDR_EAGAIN && i < LOCK_TRIES; i++) {
 		if (i > 0)
 			nanosleep(&pause, NULL);
-		status = move_once(folder, path, &from, &to, &why);
+		status = move_once(folder, path, expected, record, &why);
 	}
 	if (status == LDR_EAGAIN)
 		status = LDR_ECONFLICT;

@@ -77,17 +77,18 @@ static enum ldr_status http_get(void *self, const char *path, size_t max_bytes, 
 	return status;
 }
 
-static enum ldr_status put_bytes(struct http_store *http, const char *path, const void *bytes,
-				 size_t length, const char *if_match, const char *if_none_match,
+/* The bytes of an object; if_match NULL: it must not exist, or with the same bytes. */
+static enum ldr_status put_bytes(struct http_store *http, const char *path,
+				 const struct ldr_store_bytes *bytes, const char *if_match,
 				 struct ldr_error *err)
 {
 	struct ldr_request request = {
 		.method = LDR_PUT,
 		.if_match = if_match,
-		.if_none_match = if_none_match,
-		.body = bytes,
+		.if_none_match = if_match ? NULL : "*",
+		.body = bytes->data,
 		.body_fd = -1,
-		.body_length = length,
+		.body_length = bytes->length,
 	};
 	struct ldr_exchange answer = {0};
 	enum ldr_status status = exchange(http, &request, path, ANSWER_MAX_BYTES, &answer, err);
@@ -100,12 +101,15 @@ static enum ldr_status put_bytes(struct http_store *http, const char *path, cons
 static enum ldr_status http_put(void *self, const char *path, const void *bytes, size_t length,
 				struct ldr_error *err)
 {
-	return put_bytes(self, path, bytes, length, NULL, "*", err);
+	const struct ldr_store_bytes all = {bytes, length};
+
+	return put_bytes(self, path, &all, NULL, err);
 }
 
-static enum ldr_status http_move_channel(void *self, const char *path, const void *expected,
-					 size_t expected_length, const void *record,
-					 size_t record_length, struct ldr_error *err)
+static enum ldr_status http_move_channel(void *self, const char *path,
+					 const struct ldr_store_bytes *expected,
+					 const struct ldr_store_bytes *record,
+					 struct ldr_error *err)
 {
 	char etag[LDR_ID_HEX_CHARS + 3];
 	char hex[LDR_ID_HEX_CHARS + 1];
@@ -113,13 +117,13 @@ static enum ldr_status http_move_channel(void *self, const char *path, const voi
 	enum ldr_status status;
 
 	if (!expected)
-		return put_bytes(self, path, record, record_length, NULL, "*", err);
-	status = ldr_digest_once(expected, expected_length, &digest, err);
+		return put_bytes(self, path, record, NULL, err);
+	status = ldr_digest_once(expected->data, expected->length, &digest, err);
 	if (status)
 		return status;
 	ldr_id_to_hex(&digest, hex);
 	snprintf(etag, sizeof(etag), "\"%s\"", hex);
-	return put_bytes(self, path, record, record_length, etag, NULL, err);
+	return put_bytes(self, path, record, etag, err);
 }
 
 /* ---- uploads ---- */

@@ -12,9 +12,10 @@ struct ldr_store_kind {
 	enum ldr_status (*put)(void *self, const char *path, const void *bytes, size_t length,
 			       struct ldr_error *err);
 	enum ldr_status (*settle)(void *self, struct ldr_error *err);
-	enum ldr_status (*move_channel)(void *self, const char *path, const void *expected,
-					size_t expected_length, const void *record,
-					size_t record_length, struct ldr_error *err);
+	enum ldr_status (*move_channel)(void *self, const char *path,
+					const struct ldr_store_bytes *expected,
+					const struct ldr_store_bytes *record,
+					struct ldr_error *err);
 	/* Before a channel moves: is the release whole? NULL where the other side checks. */
 	enum ldr_status (*check)(void *self, const struct ldr_release *release,
 				 struct ldr_error *err);

@@ -183,6 +183,13 @@ static enum ldr_status run_pack(struct ldr_args *args, struct ldr_error *err)
 		.progress = on_build_progress,
 		.progress_context = &progress,
 	};
+	struct ldr_archive_request request = {
+		.size = sizeof(request),
+		.folder = args->positional[0],
+		.out_path = args->positional[1],
+		.scan = &scan,
+		.build = &build,
+	};
 	LDR_AUTO_FREE struct ldr_scan_report *report = calloc(1, sizeof(*report));
 	struct ldr_archive_outcome outcome;
 	uint64_t started = clock->now_ns(clock);
@@ -197,8 +204,8 @@ static enum ldr_status run_pack(struct ldr_args *args, struct ldr_error *err)
 		build.codec_context = &globs;
 	}
 	start_bar(&progress, "packing", args);
-	status = ldr_archive_folder(args->positional[0], args->positional[1], &scan, &build, report,
-				    &outcome, err);
+	request.report = report;
+	status = ldr_archive_folder(&request, &outcome, err);
 	ldr_progress_stop(&progress.bar);
 	ldr_output_report(report);
 	return status ? status

@@ -41,7 +41,7 @@ static void draw(struct ticker *ticker, uint64_t elapsed_ms)
 	fprintf(stderr, "\r\033[K%s [%s] %3.0f %%  %s  %s/s", ticker->progress->what, bar,
 		share * 100, ldr_output_bytes(done, done_text), ldr_output_bytes(rate, rate_text));
 	if (rate && total > done)
-		fprintf(stderr, "  %llu s left", (unsigned long long)((total - done) / rate + 1));
+		fprintf(stderr, "  %llu s left", (unsigned long long)(total - done) / rate + 1);
 	fflush(stderr);
 	ticker->drawn = true;
 }

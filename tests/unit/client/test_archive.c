@@ -39,9 +39,14 @@ static enum ldr_status pack(const char *tree, const char *out, struct ldr_archiv
 	const struct ldr_build_options build = {
 		.size = sizeof(build), .codec = {.policy = LDR_POLICY_LZ4}, .workers = 2};
 	char from[CLIENT_PATH_BYTES], to[CLIENT_PATH_BYTES];
+	const struct ldr_archive_request request = {
+		.size = sizeof(request),
+		.folder = client_path(&world, tree, from),
+		.out_path = client_path(&world, out, to),
+		.build = &build,
+	};
 
-	return ldr_archive_folder(client_path(&world, tree, from), client_path(&world, out, to),
-				  NULL, &build, NULL, outcome, err);
+	return ldr_archive_folder(&request, outcome, err);
 }
 
 static enum ldr_status export(const char *source, const char *out,

@@ -129,12 +129,13 @@ Test(store_folder, a_channel_moves_only_from_what_was_expected)
 	old = ldr_view_record(first, &old_length);
 	next = ldr_view_record(second, &next_length);
 	cr_assert_eq(open_store(&store, NULL), LDR_OK);
-#define MOVE(from, from_length, error)                                              \
-	ldr_store_move_channel(store, "live", from, from_length, next, next_length, \
-			       ldr_view_release(second), error)
+#define MOVE(from, from_length, error)                                                       \
+	ldr_store_move_channel(                                                              \
+		store, "live", (from) ? &(struct ldr_store_bytes){from, from_length} : NULL, \
+		&(struct ldr_store_bytes){next, next_length}, ldr_view_release(second), error)
 	cr_expect_eq(MOVE(old, old_length, &err), LDR_ECONFLICT); /* it is at 2 already */
 	cr_expect(strstr(err.text, "channels/live"), "%s", err.text);
-	cr_expect_eq(MOVE(NULL, 0, &err), LDR_ECONFLICT);
+	cr_expect_eq(MOVE((const char *)NULL, 0, &err), LDR_ECONFLICT);
 	cr_expect_eq(MOVE(next, next_length - 1, NULL), LDR_ECONFLICT);
 	err = (struct ldr_error){0};
 	cr_expect_eq(MOVE(next, next_length, &err), LDR_OK);
@@ -145,7 +146,7 @@ Test(store_folder, a_channel_moves_only_from_what_was_expected)
 	cr_expect_eq(err.status, LDR_OK, "error object touched: %s", err.text);
 	client_remove(&world, "store/channels/live");
 	cr_expect_eq(MOVE(next, next_length, &err), LDR_ECONFLICT, "%s", err.text);
-	cr_expect_eq(MOVE(NULL, 0, &err), LDR_OK);
+	cr_expect_eq(MOVE((const char *)NULL, 0, &err), LDR_OK);
 #undef MOVE
 }
 
@@ -165,7 +166,8 @@ Test(store_folder, a_release_that_is_not_whole_moves_nothing)
 	snprintf(name, sizeof(name), "store/%s", path);
 	client_remove(&world, name);
 	cr_assert_eq(open_store(&store, NULL), LDR_OK);
-	cr_assert_neq(ldr_store_move_channel(store, "beta", NULL, 0, record, length,
+	cr_assert_neq(ldr_store_move_channel(store, "beta", NULL,
+					     &(struct ldr_store_bytes){record, length},
 					     ldr_view_release(view), &err),
 		      LDR_OK);
 	cr_assert(strstr(err.text, "channel beta stays"), "%s", err.text);

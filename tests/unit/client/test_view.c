@@ -292,9 +292,14 @@ Test(view, a_pack_is_taken_as_it_is_unless_a_key_is_given)
 		ldr_archive_export(view, client_path(&world, "export.pack", path), &outcome, &err),
 		LDR_OK, "%s", err.text);
 	ldr_view_close(LDR_STEAL(view));
-	cr_assert_eq(ldr_archive_folder(client_path(&world, "two", from),
-					client_path(&world, "plain.pack", path), NULL, &build, NULL,
-					&outcome, &err),
+	cr_assert_eq(ldr_archive_folder(
+			     &(struct ldr_archive_request){
+				     .size = sizeof(struct ldr_archive_request),
+				     .folder = client_path(&world, "two", from),
+				     .out_path = client_path(&world, "plain.pack", path),
+				     .build = &build,
+			     },
+			     &outcome, &err),
 		     LDR_OK, "%s", err.text);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		err = (struct ldr_error){0};
