@@ -28,6 +28,8 @@ static void sign(size_t slot, uint64_t sequence, const char *note)
 	struct ldr_release next = releases[0];
 	struct ldr_error err = {0};
 
+	ldr_release_dispose(&releases[slot]);
+	free(records[slot]);
 	next.sequence = sequence;
 	next.previous_sequence = 0;
 	snprintf(next.note, sizeof(next.note), "%s", note);
@@ -199,8 +201,8 @@ Test(trust, a_damaged_pin_is_never_used_and_named)
 		"[1]",
 		"{\"location\":\"http://other\",\"store\":\"%s\",\"key\":\"x\"}",
 		"{\"location\":\"http://a\",\"store\":\"abc\",\"key\":\"x\"}",
-		"{\"location\":\"http://a\",\"store\":\"00112233445566778899aabbccddeeff\",\"key\":"
-		"\"x\"}",
+		("{\"location\":\"http://a\",\"store\":\"00112233445566778899aabbccddeeff\",\"key\":"
+		 "\"x\"}"),
 	};
 	char command[600], listed[CLIENT_PATH_BYTES] = "", name[2 * CLIENT_PATH_BYTES];
 	uint8_t store[LDR_STORE_ID_BYTES] = {0};
