@@ -152,6 +152,33 @@ static enum ldr_status check_tree_length(struct ldr_view *view, struct ldr_error
 	return LDR_OK;
 }
 
+/* Out of the map's bytes, which are there: the place must lie in a listed pack. */
+static enum ldr_status place_of(const struct ldr_view *view, uint64_t ordinal,
+				struct ldr_place *out_place, struct ldr_error *err)
+{
+	struct ldr_place place;
+	enum ldr_status status = ldr_map_get(view->map, view->release.map_bytes, 0, ordinal, &place,
+					     err);
+
+	if (!status)
+		status = ldr_release_check_place(&view->release, &place, err);
+	if (status)
+		return ldr_error_prefix(err, status, "%s: block %" PRIu64, view->name, ordinal);
+	*out_place = place;
+	return LDR_OK;
+}
+
+/* Where the whole map has come with the tree, a wrong entry is found before anything is begun. */
+static enum ldr_status check_map(const struct ldr_view *view, struct ldr_error *err)
+{
+	struct ldr_place place;
+	enum ldr_status status = LDR_OK;
+
+	for (uint64_t i = 0; !status && i < view->release.totals.blocks; i++)
+		status = place_of(view, i, &place, err);
+	return status;
+}
+
 static enum ldr_status fetch_tree(struct ldr_view *view, struct ldr_error *err)
 {
 	LDR_AUTO_FREE struct ldr_placed_block *wants = NULL;
@@ -173,7 +200,9 @@ static enum ldr_status fetch_tree(struct ldr_view *view, struct ldr_error *err)
 	metadata.wants = wants;
 	status = ldr_source_read_many(view->source, wants, metadata.tree_count + pages, 0,
 				      take_metadata, &metadata, err);
-	return ldr_error_prefix(err, status, "%s: tree", view->name);
+	if (status)
+		return ldr_error_prefix(err, status, "%s: tree", view->name);
+	return pages ? check_map(view, err) : LDR_OK;
 }
 
 static enum ldr_status check_tree_digest(struct ldr_view *view, struct ldr_error *err)
@@ -328,11 +357,7 @@ enum ldr_status ldr_view_places(struct ldr_view *view, uint64_t first, uint64_t 
 	status = load_pages(view, first, count, err);
 	for (uint64_t i = 0; !status && i < count; i++) {
 		out[i].block = *ldr_tree_block(tree, first + i);
-		status = ldr_map_get(view->map, view->release.map_bytes, 0, first + i,
-				     &out[i].place, err);
-		if (!status)
-			status = ldr_release_check_place(&view->release, &out[i].place, err);
-		status = ldr_error_prefix(err, status, "%s: block %" PRIu64, view->name, first + i);
+		status = place_of(view, first + i, &out[i].place, err);
 	}
 	return status;
 }
