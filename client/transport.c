@@ -357,7 +357,10 @@ static enum ldr_status copy_strings(struct ldr_transport *transport, struct ldr_
 		return ldr_fail(err, LDR_ENOMEM, "transport: out of memory");
 	transport->options.token = NULL;
 	transport->options.ca_file = NULL;
-	return LDR_OK;
+	if (!transport->options.token_url)
+		return LDR_OK;
+	return ldr_url_origin(LDR_STEAL(transport->options.token_url), transport->token_origin,
+			      err);
 }
 
 static enum ldr_status prepare(struct ldr_transport *transport, struct ldr_error *err)

@@ -29,8 +29,9 @@ struct ldr_transport;
 
 /* Zero means the default in brackets; strings are copied. */
 struct ldr_transport_options {
-	const char *ca_file;           /* PEM bundle (the system's) */
-	const char *token;             /* sent as "Authorization: Bearer" (none) */
+	const char *ca_file;   /* PEM bundle (the system's) */
+	const char *token;     /* sent as "Authorization: Bearer" (none) */
+	const char *token_url; /* the token goes to this URL\'s host only (each request\'s own) */
 	unsigned connections_per_host; /* (8) */
 	uint64_t connect_timeout_ms;   /* (10,000) */
 	/* A header not complete, or under 1 KiB of body moved, in such a time ends a request (20,000). */

@@ -336,13 +336,18 @@ static bool add_condition(struct transfer *transfer, const char *name, const cha
 	return add_header(transfer, line);
 }
 
-/* The token goes along only to the origin that the caller named. */
-static bool same_origin(const struct transfer *transfer)
+/* The token goes along only to the origin that the caller named, or to the one that it is for. */
+static bool may_have_token(const struct transfer *transfer)
 {
+	const char *wanted = transfer->transport->token_origin;
 	char origin[LDR_ORIGIN_BYTES];
 
-	return !transfer->redirect || (ldr_url_origin(transfer->redirect, origin, NULL) == LDR_OK &&
-				       strcmp(origin, transfer->origin) == 0);
+	if (!*wanted)
+		wanted = transfer->origin;
+	if (!transfer->redirect)
+		return strcmp(transfer->origin, wanted) == 0;
+	return ldr_url_origin(transfer->redirect, origin, NULL) == LDR_OK &&
+	       strcmp(origin, wanted) == 0;
 }
 
 static bool make_headers(struct transfer *transfer)
@@ -355,7 +360,7 @@ static bool make_headers(struct transfer *transfer)
 	return add_header(transfer, "Accept-Encoding: identity") &&
 	       add_condition(transfer, "If-Match", request->if_match) &&
 	       add_condition(transfer, "If-None-Match", request->if_none_match) &&
-	       (!authorization || !same_origin(transfer) || add_header(transfer, authorization));
+	       (!authorization || !may_have_token(transfer) || add_header(transfer, authorization));
 }
 
 static void set_common(struct transfer *transfer)

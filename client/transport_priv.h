@@ -47,6 +47,7 @@ struct ldr_transport {
 	struct ldr_transport_options options; /* with the defaults put in */
 	char *ca_file;                        /* owns */
 	char *authorization;                  /* owns the header line, or NULL */
+	char token_origin[LDR_ORIGIN_BYTES];  /* the only one that gets it, or "": the named one */
 	pthread_t thread;
 
 	struct ldr_mutex lock;

@@ -59,6 +59,7 @@ static enum ldr_status open_fetch(struct ldr_view *view, const struct ldr_locati
 {
 	const char *hosts[LDR_FETCH_HOSTS_MAX];
 	struct ldr_fetch_options fetch = {.hosts = hosts};
+	struct ldr_transport_options transport = options->transport;
 	enum ldr_status status;
 
 	if (options->host_count >= LDR_FETCH_HOSTS_MAX)
@@ -70,7 +71,9 @@ static enum ldr_status open_fetch(struct ldr_view *view, const struct ldr_locati
 	hosts[fetch.host_count++] = view->base;
 	for (size_t i = 0; i < options->host_count; i++)
 		hosts[fetch.host_count++] = options->hosts[i];
-	status = ldr_transport_new(&options->transport, &view->transport, err);
+	/* Mirrors serve the same bytes; the token is for the store that was named. */
+	transport.token_url = view->base;
+	status = ldr_transport_new(&transport, &view->transport, err);
 	if (status)
 		return status;
 	fetch.transport = view->transport;

@@ -319,6 +319,32 @@ Test(transport, upload_refused_early)
 	lying_server_stop(server);
 }
 
+/* A mirror of the store serves the same bytes without being told the store's token. */
+Test(transport, the_token_is_for_one_host)
+{
+	struct lying_server *store = lying_server_start();
+	struct lying_server *mirror = lying_server_start();
+	struct ldr_transport *transport = start(&(struct ldr_transport_options){
+		.token = "secret-1", .token_url = lying_server_url(store)});
+	struct lying_server *const servers[] = {store, mirror};
+	const char *const wanted[] = {"Bearer secret-1", ""};
+
+	for (int i = 0; i < 2; i++) {
+		struct ldr_exchange exchange;
+		struct ldr_error err = {0};
+
+		lying_server_add_file(servers[i], "/there", "here", 4);
+		cr_assert_eq(perform(transport, lying_server_url(servers[i]), "there",
+				     (struct ldr_request){0}, &exchange, &err),
+			     LDR_OK, "%s", err.text);
+		cr_assert_str_eq(lying_server_request(servers[i], 0).authorization, wanted[i]);
+		ldr_exchange_dispose(&exchange);
+	}
+	ldr_transport_free(transport);
+	lying_server_stop(store);
+	lying_server_stop(mirror);
+}
+
 /* ---- redirects ---- */
 
 Test(transport, redirects)
