@@ -4,6 +4,7 @@
  *   run --campaign FILE --out DIR [--fs LEG,...] [--only TEXT] [--jobs N] [--seed N]
  *   selftest ...                  the same, of a campaign whose every subject must be caught
  *   record --out DIR --fs LEG -- WORD...     one subject, once; seed and log are kept
+ *   within --out DIR --fs LEG -- WORD...     a command in a fresh file system that nobody else sees
  *   replay CASE [--state NAME] [--image FILE]   rebuilds, mounts and judges states of a kept case
  *   explain CASE --state NAME     what that state holds of the log, and where the crash may have been
  *   enumerate LOG [--models A,..] [--grain N]   the states of a log (ours or of dm-log-writes); no root
@@ -51,7 +52,7 @@ static int usage(const char *why)
 	fprintf(stderr, "crashlab: %s\n", why);
 	fprintf(stderr, "usage: crashlab run|selftest --campaign FILE --out DIR [--fs LEG,...] "
 			"[--only TEXT] [--jobs N] [--seed N]\n"
-			"       crashlab record --out DIR --fs LEG -- WORD...\n"
+			"       crashlab record|within --out DIR --fs LEG -- WORD...\n"
 			"       crashlab replay|explain CASE [--state NAME] [--image FILE]\n"
 			"       crashlab enumerate LOG [--models A,...] [--grain N]\n"
 			"       crashlab clean DIR\n");
@@ -299,6 +300,24 @@ static int record(const struct options *options, int argc, char **argv)
 	return (int)used;
 }
 
+static int within(const struct options *options, int argc, char **argv)
+{
+	const struct crash_leg *leg;
+	char out[PATH_MAX], reason[256];
+
+	leg = options->fs ? crash_leg_find(options->fs, strlen(options->fs)) : NULL;
+	if (!leg || !options->out || !options->rest || options->rest >= (size_t)argc)
+		return usage("--out, --fs with one leg and -- WORD... are needed");
+	if (make_out(options->out, out) != 0)
+		return usage("--out is no folder");
+	if (!crash_lab_possible(NULL, reason, sizeof(reason)) ||
+	    !crash_leg_available(leg, reason, sizeof(reason))) {
+		printf("skip %s: unavailable: %s\n", leg->name, reason);
+		return CRASH_EXIT_UNAVAILABLE;
+	}
+	return crash_lab_within(out, leg, (const char *const *)argv + options->rest);
+}
+
 /* What only a killed run leaves: the empty folder below its tmpfs. Mounts and loops ended with it. */
 static int clean(const struct options *options)
 {
@@ -345,6 +364,8 @@ int main(int argc, char **argv)
 		return run(&options, true);
 	if (strcmp(command, "record") == 0)
 		return record(&options, argc, argv);
+	if (strcmp(command, "within") == 0)
+		return within(&options, argc, argv);
 	if (strcmp(command, "enumerate") == 0)
 		return enumerate(&options);
 	if (strcmp(command, "clean") == 0)

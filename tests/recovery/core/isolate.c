@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
@@ -16,6 +17,7 @@
 #include "tests/recovery/core/lab.h"
 #include "tests/recovery/core/process.h"
 
+#define WITHIN_LIMIT_MS 600000
 #define TMPFS_OPTIONS "mode=0700,size=75%"
 
 bool crash_lab_possible(const char *recorder, char *out_text, size_t room)
@@ -35,7 +37,7 @@ bool crash_lab_possible(const char *recorder, char *out_text, size_t room)
 		}
 		close(fd);
 	}
-	if (access(recorder, X_OK) != 0) {
+	if (recorder && access(recorder, X_OK) != 0) {
 		snprintf(out_text, room, "the recorder was not built (libfuse3)");
 		return false;
 	}
@@ -108,4 +110,50 @@ int crash_lab_isolated(const char *out_folder, int (*work)(void *context, const 
 		;
 	rmdir(folder);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+struct within {
+	const struct crash_leg *leg;
+	const char *const *argv;
+};
+
+static int run_within(void *context, const char *folder)
+{
+	const struct within *within = context;
+	char image[CRASH_PATH_BYTES + 16], point[CRASH_PATH_BYTES + 16];
+	struct ldr_error err = {0};
+	enum ldr_status status;
+	int error = 0, rc = 1;
+	pid_t child;
+
+	snprintf(image, sizeof(image), "%s/image", folder);
+	snprintf(point, sizeof(point), "%s/mnt", folder);
+	status = mkdir(point, 0700) == 0 ? crash_disk_format(within->leg, image, NULL, &err)
+					 : ldr_fail_errno(&err, errno, "%s", point);
+	if (!status)
+		status = crash_disk_mount(within->leg, image, false, point, &error, &err);
+	if (status || error) {
+		fprintf(stderr, "crashlab: %s: %s\n", within->leg->name,
+			status ? err.text : strerror(error));
+		return 1;
+	}
+	child = fork();
+	if (child == 0) {
+		if (chdir(point) == 0)
+			execv(within->argv[0], (char *const *)(uintptr_t)within->argv);
+		_exit(127);
+	}
+	if (child > 0)
+		rc = crash_wait(child, WITHIN_LIMIT_MS);
+	status = crash_disk_unmount(point, umount2, &err);
+	if (status)
+		fprintf(stderr, "crashlab: %s\n", err.text);
+	return status ? 1 : rc;
+}
+
+int crash_lab_within(const char *out_folder, const struct crash_leg *leg, const char *const *argv)
+{
+	struct within within = {.leg = leg, .argv = argv};
+
+	return crash_lab_isolated(out_folder, run_within, &within);
 }

@@ -51,11 +51,15 @@ struct crash_results {
 	struct crash_result *results; /* owns */
 };
 
-/* What this machine lacks for any recording; false with the reason. */
+/* What this machine lacks for any recording; false with the reason. recorder NULL: not needed. */
 bool crash_lab_possible(const char *recorder, char *out_text, size_t room);
 enum ldr_status crash_lab_run(const struct crash_lab *lab, struct crash_results *out_results,
 			      struct ldr_error *err);
 void crash_results_dispose(struct crash_results *results);
+
+/* Runs a command (a NULL at its end) with a fresh file system of that leg as its working folder, and this
+ * program's output; gives its exit status. */
+int crash_lab_within(const char *out_folder, const struct crash_leg *leg, const char *const *argv);
 
 /* Runs work in the first process; gives its exit status. */
 int crash_lab_isolated(const char *out_folder, int (*work)(void *context, const char *folder),
