@@ -325,6 +325,7 @@ Test(fetch, t20_packs_are_read_whole_once)
 	struct ldr_fetch_stat stat;
 	struct fetch_world world;
 	struct rig rig;
+	size_t known;
 
 	fetch_world_make(&world, &small);
 	fetch_world_serve(&world, server);
@@ -334,10 +335,13 @@ Test(fetch, t20_packs_are_read_whole_once)
 	ldr_fetch_stat(rig.fetch, &stat);
 	cr_assert_eq(stat.retries, 0);
 	cr_assert_eq(stat.whole_packs, 3, "%lu", stat.whole_packs);
+	/* How many ranges were under way before the first answer told is a matter of time; none is asked
+	 * for once it is known. */
+	known = lying_server_request_count(server);
 	assert_all(&world, rig.fetch, "whole again");
 	ldr_fetch_stat(rig.fetch, &stat);
 	cr_assert_eq(stat.whole_packs, 6, "%lu", stat.whole_packs);
-	for (size_t i = 3; i < lying_server_request_count(server); i++)
+	for (size_t i = known; i < lying_server_request_count(server); i++)
 		cr_assert_str_eq(lying_server_request(server, i).range, "");
 	rig_stop(&rig);
 	lying_server_stop(server);
