@@ -17,10 +17,14 @@
 
 /* From the outside in: who holds a lower rank may take a higher one. */
 enum ldr_lock_rank {
+	LDR_RANK_VFS = 4,     /* changes of mounts */
+	LDR_RANK_OVERLAY = 6, /* whiteouts and copy-up */
+	LDR_RANK_WATCH = 8,
 	LDR_RANK_INSTALL = 10,
 	LDR_RANK_FETCH = 20,
 	LDR_RANK_TRANSPORT = 30,
 	LDR_RANK_SERVER = 35,
+	LDR_RANK_LAYER = 38, /* a live layer's own names */
 	LDR_RANK_SOURCE = 40,
 	LDR_RANK_DISK = 50,
 	LDR_RANK_MEMORY = 60,
