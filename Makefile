@@ -9,8 +9,8 @@
 #   common packs cache vfs client/*.c       liblarder
 #   client/cli/*.c                          larder        (all but main.c also link into unit tests)
 #   server/*.c                              larderd       (all but main.c also link into unit tests)
-#   bench/*_bench.c                         one program each; bench/NAME_bench/*.c belong to that program,
-#                                           the other bench/*.c to all of them
+#   bench/*_bench.c                         one program each; bench/NAME_bench/*.c and *.cc belong to that program,
+#                                           the other bench/*.c to all of them. Nothing else is C++
 #   tests/unit/<module>/test_*.c            one Criterion program each
 #   tests/support/*.c tests/faults/*.c      helpers for every test program, tests/unit/<module>/*.c (not test_) too
 #   tests/fuzz/fuzz_*.c                     one fuzz target each; tests/fuzz/corpus/<name>/, tests/fuzz/crashes/<name>/
@@ -112,7 +112,7 @@ SRV_REST := $(filter-out $(SRV_MAIN),$(SRV_SRCS))
 
 BENCH_MAINS  := $(sort $(wildcard bench/*_bench.c))
 BENCH_SHARED := $(filter-out $(BENCH_MAINS),$(sort $(wildcard bench/*.c)))
-BENCH_PARTS  := $(sort $(wildcard bench/*_bench/*.c))
+BENCH_PARTS  := $(sort $(wildcard bench/*_bench/*.c bench/*_bench/*.cc))
 
 UNIT_SRCS     := $(sort $(wildcard tests/unit/*/test_*.c))
 SUPPORT_SRCS  := $(sort $(wildcard tests/support/*.c tests/faults/*.c tests/recovery/core/*.c tests/recovery/sim/*.c) \
@@ -125,7 +125,7 @@ GOLDEN_SRCS   := $(sort $(wildcard tests/golden/*.c))
 HEADERS       := $(sort $(wildcard $(addsuffix /*.h,$(LIB_DIRS) client/cli server bench bench/*_bench \
 	tests/support tests/faults tests/unit/* tests/fuzz tests/stress tests/recovery tests/recovery/*)))
 
-obj  = $(patsubst %.c,$(B)/obj/%.o,$(1))
+obj  = $(patsubst %.c,$(B)/obj/%.o,$(patsubst %.cc,%.c,$(1)))
 seam = $(patsubst %.c,$(B)/seam/%.o,$(1))
 
 PROGRAMS      := $(if $(CLI_MAIN),$(B)/larder) $(if $(SRV_MAIN),$(B)/larderd)
@@ -183,11 +183,18 @@ $(B)/.flags: FORCE
 $(B)/.lists: FORCE
 	$(call stamp,$(LIST_TEXT))
 
+CXX := $(if $(filter clang%,$(CC_NAME)),$(CC:clang%=clang++%),$(CC:gcc%=g++%))
+CXXFLAGS_ALL := -std=gnu++17 -Wno-missing-declarations \
+	$(filter-out -std=% -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition,$(CFLAGS_ALL))
 COMPILE = $(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -MMD -MP
 $(B)/obj/%.o: %.c $(B)/.flags
 	@mkdir -p $(@D)
 	$(say) CC $@
 	$(run)$(COMPILE) -c $< -o $@
+$(B)/obj/%.o: %.cc $(B)/.flags
+	@mkdir -p $(@D)
+	$(say) CXX $@
+	$(run)$(CXX) $(CPPFLAGS_ALL) $(CXXFLAGS_ALL) -MMD -MP -c $< -o $@
 $(B)/seam/%.o: %.c $(B)/.flags
 	@mkdir -p $(@D)
 	$(say) CC $@
@@ -239,7 +246,7 @@ $(B)/seams/larderd: $(call seam,$(SRV_MAIN)) $(B)/seam/libserver.a $(B)/seam/lib
 	$(run)$(LINK) $^ $(LIBS) $(LIBS_HTTPD) -o $@
 
 .SECONDEXPANSION:
-$(B)/bench/%: $(B)/obj/bench/%.o $$(call obj,$$(wildcard bench/$$*/*.c)) $(B)/obj/libbench.a \
+$(B)/bench/%: $(B)/obj/bench/%.o $$(call obj,$$(wildcard bench/$$*/*.c bench/$$*/*.cc)) $(B)/obj/libbench.a \
 		$(B)/obj/libserver.a $(B)/liblarder.a
 	@mkdir -p $(@D)
 	$(say) LINK $@
