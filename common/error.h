@@ -34,6 +34,7 @@
 	X(LDR_ENOMEM, "out of memory", 1, true)                                     \
 	X(LDR_EIO, "input or output error", 1, false)                               \
 	X(LDR_ENOTFOUND, "not found", 3, false)                                     \
+	X(LDR_EGONE, "hidden by an upper layer", 3, false)                          \
 	X(LDR_EEXISTS, "already exists", 1, false)                                  \
 	X(LDR_EISDIR, "is a folder", 1, false)                                      \
 	X(LDR_ENOTDIR, "is not a folder", 1, false)                                 \

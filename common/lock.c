@@ -130,6 +130,14 @@ void ldr_condition_broadcast(struct ldr_condition *condition)
 	must(pthread_cond_broadcast(&condition->handle));
 }
 
+void ldr_thread_pause_us(unsigned microseconds)
+{
+	struct timespec pause = {.tv_sec = microseconds / 1000000,
+				 .tv_nsec = (long)(microseconds % 1000000) * 1000};
+
+	nanosleep(&pause, NULL);
+}
+
 enum ldr_status ldr_thread_start(pthread_t *out_thread, void *(*run)(void *), void *argument,
 				 struct ldr_error *err)
 {

@@ -61,6 +61,20 @@ void ldr_condition_broadcast(struct ldr_condition *condition);
 enum ldr_status ldr_thread_start(pthread_t *out_thread, void *(*run)(void *), void *argument,
 				 struct ldr_error *err);
 
+/* Lets the calling thread sleep; signals may cut it short. */
+void ldr_thread_pause_us(unsigned microseconds);
+
+/* A number below LDR_STRIPES that stays the same for a thread and is another one for most others:
+ * which of several counters or lists it uses, so that threads do not write to each other's cache
+ * lines. */
+#define LDR_STRIPES 64u
+static inline unsigned ldr_thread_stripe(void)
+{
+	uint64_t self = (uint64_t)(uintptr_t)pthread_self();
+
+	return (unsigned)((self * UINT64_C(0x9e3779b97f4a7c15)) >> 58);
+}
+
 /* Processors that this process may use, at least 1. */
 unsigned ldr_thread_processors(void);
 

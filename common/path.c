@@ -243,6 +243,43 @@ static enum ldr_status raise(struct ldr_error *err, enum ldr_status status, cons
 			ldr_path_quote(text, length, quoted), fault, length);
 }
 
+/* A path of plain ASCII components: the usual one. False sends it the long way, right or wrong. */
+static bool is_simple(const char *path, size_t *out_length)
+{
+	size_t start = 0;
+
+	for (size_t i = 0; i <= LDR_PATH_MAX_BYTES; i++) {
+		unsigned char byte = (unsigned char)path[i];
+
+		if (byte_classes[byte] == PLAIN)
+			continue;
+		if (byte != '/' && byte != '\0')
+			return false;
+		if (i == start || i - start > LDR_NAME_MAX_BYTES || path[start] == '.')
+			return false;
+		if (byte == '\0') {
+			*out_length = i;
+			return true;
+		}
+		start = i + 1;
+	}
+	return false;
+}
+
+enum ldr_status ldr_path_measure(const char *path, size_t *out_length, struct ldr_error *err)
+{
+	enum ldr_status status;
+	size_t length;
+
+	if (is_simple(path, out_length))
+		return LDR_OK;
+	length = strnlen(path, LDR_PATH_MAX_BYTES + 1);
+	status = length > 0 ? ldr_path_check(path, length, err) : LDR_OK;
+	if (status == LDR_OK)
+		*out_length = length;
+	return status;
+}
+
 enum ldr_status ldr_path_check(const char *path, size_t length, struct ldr_error *err)
 {
 	const char *fault = path_fault(path, length);

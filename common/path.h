@@ -30,6 +30,9 @@
 /* LDR_OK or LDR_EINVAL with a text that quotes the name (cut to a readable length, escaped) and says
  * what is wrong with it. */
 LDR_API enum ldr_status ldr_path_check(const char *path, size_t length, struct ldr_error *err);
+/* The same for a NUL-terminated path of unknown length, also "" (a root), in one pass; gives its length. */
+LDR_API enum ldr_status ldr_path_measure(const char *path, size_t *out_length,
+					 struct ldr_error *err);
 enum ldr_status ldr_name_check(const char *name, size_t length, struct ldr_error *err);
 /* ldr_name_check and portable. */
 enum ldr_status ldr_name_check_portable(const char *name, size_t length, struct ldr_error *err);

@@ -8,17 +8,17 @@
  * those of all other immutable layers into one table, and from then on addresses nodes by number,
  * without looking anything up. Until that table is built, it is asked by path.
  *
- * Answers. LDR_OK; LDR_ENOTFOUND means "not here" and alone lets the lookup go on below; LDR_OK
- * with kind LDR_KIND_WHITEOUT (stat only) means "hidden here": the lookup ends, the caller hears
+ * Answers. LDR_OK; LDR_ENOTFOUND means "not here" and alone lets the lookup go on below (it needs
+ * no text: the core writes it); LDR_EGONE means "hidden here": the lookup ends and the caller hears
  * LDR_ENOTFOUND; everything else is a failure and ends the lookup. A path with a file as one of its
- * parents is LDR_ENOTDIR. Texts of errors name the path and both values; err may be NULL, and then
- * a layer should not spend time on the text.
+ * parents is LDR_ENOTDIR. Other texts of errors name the path and both values; err may be NULL.
  *
- * What the core does for a layer: it checks paths before the layer sees them (common/path.h), never
- * hands on a reserved name (".larder" at a mount's root), calls writing functions only on mounts
- * flagged for it, closes every file that was opened, and frees the layer after the last close. What
- * a layer must do: be callable by any thread at once, call nothing of the instance it is mounted
- * in, and write outputs on success only.
+ * What the core does for a layer: it checks paths before the layer sees them (common/path.h), hands
+ * on no reserved name (".larder" at a layer's root) of a caller, calls writing functions only on
+ * mounts flagged for it, closes every file that was opened, and frees the layer after the last
+ * close. Its own half-made copies it keeps as ".larder/copy-N" in a write target, and names of
+ * ".larder" that a layer lists it drops. What a layer must do: be callable by any thread at once,
+ * call nothing of the instance it is mounted in, and write outputs on success only.
  */
 #ifndef LDR_VFS_LAYER_H
 #define LDR_VFS_LAYER_H
@@ -30,8 +30,6 @@
 #include "common/error.h"
 #include "common/publisher.h"
 #include "packs/tree_reader.h" /* enum ldr_kind */
-
-#define LDR_KIND_WHITEOUT ((enum ldr_kind)0)
 
 struct ldr_layer;
 

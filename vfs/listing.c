@@ -1,0 +1,305 @@
+/*
+ * One list of a folder's names out of all mounts that have it.
+ *
+ * The mounts are asked in order; each adds the names that nobody before it has and no whiteout
+ * before it hides. The walk ends at a mount that has a file there, or that hides the folder. Names
+ * are collected in one buffer, sorted once at the end unless they came sorted (one mount, most
+ * often), and a name that several mounts have keeps the first one's kind.
+ */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "vfs/vfs_priv.h"
+
+#define NAMES_MAX (UINT32_C(1) << 26)
+
+struct listed_name {
+	uint32_t at; /* in text */
+	uint16_t length;
+	uint8_t kind;
+	uint8_t reserved;
+	uint32_t order; /* of asking */
+};
+
+struct ldr_list {
+	struct listed_name *names;
+	char *text; /* each name with its NUL */
+	uint32_t count;
+	uint32_t names_max;
+	size_t text_bytes;
+	size_t text_max;
+	bool is_sorted;
+};
+
+struct collector {
+	struct ldr_list *list;
+	const struct ldr_lookup *lookup;
+	uint32_t rank;
+	bool drop_reserved; /* the folder is the layer's root */
+};
+
+static void *grow(void *old, size_t *capacity, size_t wanted, size_t item_bytes)
+{
+	size_t next = *capacity ? *capacity : 64;
+	void *grown;
+
+	while (next < wanted)
+		next *= 2;
+	grown = realloc(old, next * item_bytes);
+	if (grown)
+		*capacity = next;
+	return grown;
+}
+
+static bool make_room(struct ldr_list *list, size_t name_bytes)
+{
+	size_t text_wanted = list->text_bytes + name_bytes + 1, names_max = list->names_max;
+	void *grown;
+
+	if (text_wanted > list->text_max) {
+		grown = grow(list->text, &list->text_max, text_wanted, 1);
+		if (!grown)
+			return false;
+		list->text = grown;
+	}
+	if (list->count == list->names_max) {
+		grown = grow(list->names, &names_max, (size_t)list->count + 1,
+			     sizeof(list->names[0]));
+		if (!grown)
+			return false;
+		list->names = grown;
+		list->names_max = (uint32_t)names_max;
+	}
+	return true;
+}
+
+static enum ldr_status add_name(struct ldr_list *list, const char *name, size_t name_bytes,
+				enum ldr_kind kind, uint32_t order, struct ldr_error *err)
+{
+	struct listed_name *entry;
+
+	if (list->count >= NAMES_MAX || list->text_bytes > UINT32_MAX - LDR_PATH_MAX_BYTES)
+		return ldr_fail(err, LDR_ELIMIT, "folder: more than %u names", NAMES_MAX);
+	if (!make_room(list, name_bytes))
+		return ldr_fail(err, LDR_ENOMEM, "folder of %u names: out of memory", list->count);
+	entry = &list->names[list->count];
+	*entry = (struct listed_name){.at = (uint32_t)list->text_bytes,
+				      .length = (uint16_t)name_bytes,
+				      .kind = (uint8_t)kind,
+				      .order = order};
+	memcpy(list->text + entry->at, name, name_bytes);
+	list->text[entry->at + name_bytes] = '\0';
+	list->text_bytes += name_bytes + 1;
+	if (list->is_sorted && list->count > 0) {
+		const struct listed_name *last = entry - 1;
+
+		list->is_sorted = ldr_name_compare(list->text + last->at, last->length, name,
+						   name_bytes) < 0;
+	}
+	list->count++;
+	return LDR_OK;
+}
+
+/* Whether a write target asked before this mount hides the name. */
+static bool is_hidden(const struct collector *collector, const char *name, size_t name_bytes)
+{
+	const struct ldr_lookup *lookup = collector->lookup;
+	char path[LDR_PATH_MAX_BYTES + LDR_NAME_MAX_BYTES + 2];
+	size_t length = lookup->length;
+
+	memcpy(path, lookup->path, length);
+	if (length > 0)
+		path[length++] = '/';
+	memcpy(path + length, name, name_bytes);
+	length += name_bytes;
+	path[length] = '\0';
+	for (uint32_t rank = 0; rank < collector->rank; rank++) {
+		const struct ldr_mounted *mounted = lookup->snapshot->mounts[rank];
+		struct ldr_layer_path rel;
+
+		if (mounted->hidden && ldr_mounted_covers(mounted, path, length, &rel) &&
+		    ldr_hidden_covers(mounted->hidden, rel.text, rel.length))
+			return true;
+	}
+	return false;
+}
+
+static enum ldr_status collect(void *context, const char *name, size_t name_bytes,
+			       enum ldr_kind kind, struct ldr_error *err)
+{
+	const struct collector *collector = context;
+
+	if (collector->drop_reserved && name[0] == '.' &&
+	    name_bytes == sizeof(LDR_RESERVED_NAME) - 1 &&
+	    memcmp(name, LDR_RESERVED_NAME, name_bytes) == 0)
+		return LDR_OK;
+	if (name_bytes > LDR_NAME_MAX_BYTES)
+		return LDR_OK;
+	if (collector->lookup->snapshot->any_hidden && is_hidden(collector, name, name_bytes))
+		return LDR_OK;
+	return add_name(collector->list, name, name_bytes, kind, collector->rank + 1, err);
+}
+
+/* ---- which mounts have the folder ---- */
+
+struct reach {
+	bool found;
+	bool end;
+	bool is_file; /* the first that has the path has a file */
+};
+
+static enum ldr_status list_mount(const struct ldr_lookup *lookup, uint32_t rank,
+				  struct ldr_list *list, struct reach *reach, struct ldr_error *err)
+{
+	struct ldr_mounted *mounted = lookup->snapshot->mounts[rank];
+	struct collector collector = {.list = list, .lookup = lookup, .rank = rank};
+	struct ldr_layer_path rel;
+	struct ldr_error why;
+	enum ldr_status status;
+
+	if (!ldr_mounted_covers(mounted, lookup->path, lookup->length, &rel) ||
+	    ldr_lookup_is_reserved(&rel))
+		return LDR_OK;
+	collector.drop_reserved = rel.length == 0;
+	status = mounted->ops->list(mounted->self, &rel, collect, &collector, &why);
+	if (status == LDR_OK)
+		reach->found = true;
+	else if (status == LDR_ENOTDIR || status == LDR_EGONE)
+		reach->end = true;
+	else if (status != LDR_ENOTFOUND)
+		return err ? (*err = why, status) : status;
+	if (status == LDR_ENOTDIR)
+		reach->is_file = true;
+	if (mounted->hidden && ldr_hidden_covers(mounted->hidden, rel.text, rel.length))
+		reach->end = true;
+	return LDR_OK;
+}
+
+/* Folders that lead to mount points below. */
+static enum ldr_status list_points(const struct ldr_lookup *lookup, struct ldr_list *list,
+				   struct ldr_error *err)
+{
+	size_t start = lookup->length > 0 ? lookup->length + 1 : 0;
+
+	for (uint32_t rank = 0; rank < lookup->snapshot->count; rank++) {
+		const struct ldr_mounted *mounted = lookup->snapshot->mounts[rank];
+		const char *name = mounted->at + start, *end;
+		enum ldr_status status;
+
+		if (mounted->at_bytes <= start ||
+		    memcmp(mounted->at, lookup->path, lookup->length) ||
+		    (start > 0 && mounted->at[start - 1] != '/'))
+			continue;
+		end = strchrnul(name, '/');
+		status = add_name(list, name, (size_t)(end - name), LDR_KIND_FOLDER, 0, err);
+		if (status != LDR_OK)
+			return status;
+	}
+	return LDR_OK;
+}
+
+static int by_name(const void *left, const void *right, void *context)
+{
+	const struct listed_name *a = left, *b = right;
+	const char *text = context;
+	int order = ldr_name_compare(text + a->at, a->length, text + b->at, b->length);
+
+	if (order != 0)
+		return order;
+	return a->order < b->order ? -1 : a->order > b->order;
+}
+
+static void sort_and_unite(struct ldr_list *list)
+{
+	uint32_t kept = 0;
+
+	if (list->is_sorted || list->count == 0)
+		return;
+	qsort_r(list->names, list->count, sizeof(list->names[0]), by_name, list->text);
+	for (uint32_t i = 0; i < list->count; i++) {
+		const struct listed_name *last = kept ? &list->names[kept - 1] : NULL;
+
+		if (last && last->length == list->names[i].length &&
+		    memcmp(list->text + last->at, list->text + list->names[i].at, last->length) ==
+			    0)
+			continue;
+		list->names[kept++] = list->names[i];
+	}
+	list->count = kept;
+	list->is_sorted = true;
+}
+
+/* A path that is a file in one mount: whether that is what a lookup sees there. */
+static enum ldr_status say_why_not(const struct ldr_lookup *lookup, struct ldr_error *err)
+{
+	struct ldr_stat found;
+	struct ldr_visit visit = {.lookup = lookup, .stat = &found};
+	enum ldr_status status = ldr_lookup_ask(&ldr_verbs_stat, &visit, err);
+	char shown[LDR_QUOTE_BYTES];
+
+	if (status != LDR_OK)
+		return ldr_lookup_say(&visit, status, err);
+	return ldr_fail(err, LDR_ENOTDIR, "%s: is not a folder",
+			ldr_path_quote(lookup->path, lookup->length, shown));
+}
+
+static enum ldr_status fill(const struct ldr_lookup *lookup, struct ldr_list *list,
+			    struct ldr_error *err)
+{
+	bool is_point = ldr_snapshot_is_point(lookup->snapshot, lookup->path, lookup->length);
+	struct reach reach = {.found = false};
+
+	for (uint32_t rank = 0; rank < lookup->snapshot->count && !reach.end; rank++) {
+		enum ldr_status status = list_mount(lookup, rank, list, &reach, err);
+
+		if (status != LDR_OK)
+			return status;
+		/* What a mount has in the way of a mount point is not seen, so it ends nothing. */
+		if (is_point && reach.is_file)
+			reach.end = reach.is_file = false;
+	}
+	if (!reach.found && !is_point)
+		return say_why_not(lookup, err);
+	return is_point ? list_points(lookup, list, err) : LDR_OK;
+}
+
+enum ldr_status ldr_listing_make(const struct ldr_lookup *lookup, struct ldr_list **out_list,
+				 struct ldr_error *err)
+{
+	struct ldr_list *list = calloc(1, sizeof(*list));
+	enum ldr_status status;
+
+	if (!list)
+		return ldr_fail(err, LDR_ENOMEM, "folder: out of memory");
+	list->is_sorted = true;
+	status = fill(lookup, list, err);
+	if (status != LDR_OK) {
+		ldr_list_free(list);
+		return status;
+	}
+	sort_and_unite(list);
+	*out_list = list;
+	return LDR_OK;
+}
+
+size_t ldr_list_count(const struct ldr_list *list)
+{
+	return list->count;
+}
+
+void ldr_list_at(const struct ldr_list *list, size_t i, struct ldr_list_entry *out)
+{
+	assert(i < list->count);
+	out->name = list->text + list->names[i].at;
+	out->name_bytes = list->names[i].length;
+	out->kind = (enum ldr_kind)list->names[i].kind;
+}
+
+void ldr_list_free(struct ldr_list *list)
+{
+	if (!list)
+		return;
+	free(list->names);
+	free(list->text);
+	free(list);
+}

@@ -1,0 +1,150 @@
+/*
+ * What the files of the core share: the instance, lookups, handles. Inside vfs/ only.
+ *
+ * Locks: `lock` (LDR_RANK_VFS) for the lists of mounts, snapshots and departed mounts, never held
+ * over a layer's function; `turn` makes changes of mounts, and the slow changes of names (copy-up,
+ * whiteouts, folders), one at a time: it is a flag under `lock` with a condition, so that no mutex
+ * is held while a layer works.
+ */
+#ifndef LDR_VFS_VFS_PRIV_H
+#define LDR_VFS_VFS_PRIV_H
+
+#include "vfs/epoch.h"
+#include "vfs/file.h"
+#include "vfs/handles.h"
+#include "vfs/hidden.h"
+#include "vfs/merged.h"
+#include "vfs/mounts.h"
+
+struct ldr_turn {
+	bool taken;
+	struct ldr_condition given;
+};
+
+struct ldr_vfs {
+	struct ldr_epoch epoch;
+	_Atomic(struct ldr_snapshot *) snapshot; /* never NULL; stored under lock */
+	struct ldr_handles handles;
+	uint64_t seed;
+	size_t max_copy_bytes; /* 0: no limit */
+
+	struct ldr_mutex lock;
+	struct ldr_turn mount_turn; /* changes of mounts */
+	struct ldr_turn name_turn;  /* slow changes of names */
+	uint64_t next_order;
+	struct ldr_mounted *departed; /* list; freed when dead */
+	struct ldr_snapshot *retired; /* list; freed by the keeper */
+	struct ldr_condition work;    /* for the keeper */
+	struct ldr_condition settled; /* for whoever waits for the keeper */
+	bool merge_failed;            /* for the present snapshot: lookups stay by path */
+	bool ending;
+	bool keeper_works;
+	pthread_t keeper;
+
+	_Atomic uint64_t copied_up;
+	_Atomic uint64_t copy_ticket;
+};
+
+void ldr_turn_take(struct ldr_vfs *vfs, struct ldr_turn *turn);
+void ldr_turn_give(struct ldr_vfs *vfs, struct ldr_turn *turn);
+
+/* ---- keeper.c: merges tables and frees what nobody sees any more ---- */
+
+/* With the first snapshot, which has no mounts. */
+enum ldr_status ldr_keeper_start(struct ldr_vfs *vfs, struct ldr_error *err);
+/* Everything is freed; no handle may be open. */
+void ldr_keeper_stop(struct ldr_vfs *vfs);
+/* Puts next in the place of the present snapshot; under lock. */
+void ldr_keeper_publish(struct ldr_vfs *vfs, struct ldr_snapshot *next);
+/* Frees departed mounts that are dead by now; without lock. Closing the last handle of a departed
+ * mount calls it. */
+void ldr_keeper_bury(struct ldr_vfs *vfs);
+
+/* ---- lookup.c ---- */
+
+/* A lookup in progress: one path in one snapshot. */
+struct ldr_lookup {
+	const struct ldr_snapshot *snapshot;
+	const char *path;
+	size_t length;
+};
+
+/* What a visit brings back; the verbs fill what they know. */
+struct ldr_visit {
+	const struct ldr_lookup *lookup;
+	struct ldr_layer_file *file; /* open: into it */
+	struct ldr_stat *stat;       /* stat: into it */
+	struct ldr_mounted *mounted; /* who answered; NULL: only a folder above a mount point */
+	uint32_t rank;               /* of mounted */
+	bool saw_notdir;             /* somebody said that a parent is a file */
+	bool saw_whiteout;           /* the lookup ended at a whiteout */
+};
+
+/* What is asked of a mount. A miss is LDR_ENOTFOUND. */
+struct ldr_verbs {
+	enum ldr_status (*by_path)(struct ldr_visit *visit, const struct ldr_mounted *mounted,
+				   const struct ldr_layer_path *rel, struct ldr_error *err);
+	enum ldr_status (*by_node)(struct ldr_visit *visit, const struct ldr_mounted *mounted,
+				   const struct ldr_slot *slot, struct ldr_error *err);
+	/* The path is a mount point or above one. */
+	enum ldr_status (*point)(struct ldr_visit *visit, struct ldr_error *err);
+};
+
+extern const struct ldr_verbs ldr_verbs_stat;
+extern const struct ldr_verbs ldr_verbs_exists;
+extern const struct ldr_verbs ldr_verbs_open;
+
+/* Asks the mounts in order. LDR_ENOTFOUND carries no text: ldr_lookup_say writes it. Within the
+ * epoch. */
+enum ldr_status ldr_lookup_ask(const struct ldr_verbs *verbs, struct ldr_visit *visit,
+			       struct ldr_error *err);
+/* One mount, by path, as ask does. *out_end: nobody below is to be asked. */
+enum ldr_status ldr_lookup_ask_one(const struct ldr_verbs *verbs, struct ldr_visit *visit,
+				   uint32_t rank, bool *out_end, struct ldr_error *err);
+/* The status of a failed ask for the caller: a miss becomes LDR_ENOTDIR where a parent is a file;
+ * writes the text. */
+enum ldr_status ldr_lookup_say(const struct ldr_visit *visit, enum ldr_status status,
+			       struct ldr_error *err);
+/* What the mounts behind rank have at the path, whiteouts of those before not considered;
+ * LDR_ENOTFOUND: nothing. */
+enum ldr_status ldr_lookup_below(const struct ldr_lookup *lookup, uint32_t rank,
+				 struct ldr_stat *out, struct ldr_error *err);
+/* A reserved name at a layer's root, or below it. */
+bool ldr_lookup_is_reserved(const struct ldr_layer_path *rel);
+
+/* ---- listing.c ---- */
+
+/* Within the epoch; as ldr_vfs_list. */
+enum ldr_status ldr_listing_make(const struct ldr_lookup *lookup, struct ldr_list **out_list,
+				 struct ldr_error *err);
+
+/* Path check, epoch and snapshot in one; leave with ldr_lookup_end. */
+static inline enum ldr_status ldr_lookup_begin(struct ldr_vfs *vfs, const char *path,
+					       struct ldr_lookup *lookup,
+					       struct ldr_epoch_stay *stay, struct ldr_error *err)
+{
+	enum ldr_status status = ldr_path_measure(path, &lookup->length, err);
+
+	if (status != LDR_OK)
+		return status;
+	lookup->path = path;
+	*stay = ldr_epoch_enter(&vfs->epoch);
+	lookup->snapshot = atomic_load(&vfs->snapshot);
+	return LDR_OK;
+}
+
+/* ---- overlay.c, copy_up.c ---- */
+
+/* Opens for writing in the path's write target, into file; counts nothing. */
+enum ldr_status ldr_overlay_open(struct ldr_vfs *vfs, const struct ldr_lookup *lookup,
+				 unsigned flags, struct ldr_layer_file *file,
+				 struct ldr_mounted **out_mounted, struct ldr_error *err);
+/* The file that the lookup finds now, copied to `to` inside the target's layer, whose parents are
+ * there: it appears whole. Under the turn of names. */
+enum ldr_status ldr_copy_up(struct ldr_vfs *vfs, const struct ldr_lookup *lookup,
+			    const struct ldr_mounted *target, const struct ldr_layer_path *to,
+			    struct ldr_error *err);
+/* Removes copies that a dead process left. */
+void ldr_copy_sweep(const struct ldr_mounted *target);
+
+#endif
