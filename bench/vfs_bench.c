@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "bench/vfs_bench/run.h"
+#include "bench/vfs_bench/verify.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define BUILD_TYPE "sanitizer"
@@ -109,7 +110,11 @@ static bool run_slots(struct bench_env *env, struct bench_slots *slots,
 		      const struct bench_trace *trace)
 {
 	struct bench_crew crew = {0};
-	bool good = bench_crew_make(most_threads(env->options), trace, &crew);
+	bool good;
+
+	if (env->options->verify)
+		return bench_verify(slots, env);
+	good = bench_crew_make(most_threads(env->options), trace, &crew);
 
 	if (good && env->options->allocations)
 		good = bench_run_allocations(&crew, slots, env);
@@ -130,7 +135,7 @@ static bool run(const struct bench_options *options)
 	if (good && options->trace)
 		good = bench_trace_load(options->trace, &trace) && bench_trace_tree(&trace, &env);
 	else if (good)
-		good = bench_dataset(&env);
+		good = options->data ? bench_env_walk(&env) : bench_dataset(&env);
 	if (good)
 		printf("dataset: %zu files, %.1f MiB in %s; %s cache, %u rounds\n", env.item_count,
 		       (double)env.item_bytes / (1024 * 1024), env.tree,

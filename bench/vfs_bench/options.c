@@ -31,8 +31,9 @@ static const char usage[] =
 	"  --block-size KIB   of the packs (64)\n"
 	"  --seed N           of the dataset (1)\n"
 	"  --trace F          replays a recorded game (bench/traces) instead of the scenarios\n"
-	"  --data DIR         the tree of the trace (made by seed, with the sizes that are read)\n"
+	"  --data DIR         the tree of --trace or --verify (made by seed)\n"
 	"  --allocations      counts heap allocations of warm opens and reads instead of time\n"
+	"  --verify           compares every file with the host's, by 8 threads, instead of timing\n"
 	"  --strict           a target that cannot be had is a failure\n"
 	"  --list             scenarios and targets\n"
 	"  --help\n";
@@ -57,6 +58,7 @@ enum option_code {
 	OPT_TRACE,
 	OPT_DATA,
 	OPT_ALLOCATIONS,
+	OPT_VERIFY,
 	OPT_STRICT,
 	OPT_LIST,
 	OPT_HELP,
@@ -82,6 +84,7 @@ static const struct option long_options[] = {
 	{"trace", required_argument, NULL, OPT_TRACE},
 	{"data", required_argument, NULL, OPT_DATA},
 	{"allocations", no_argument, NULL, OPT_ALLOCATIONS},
+	{"verify", no_argument, NULL, OPT_VERIFY},
 	{"strict", no_argument, NULL, OPT_STRICT},
 	{"list", no_argument, NULL, OPT_LIST},
 	{"help", no_argument, NULL, OPT_HELP},
@@ -235,6 +238,8 @@ static bool *flag_place(int code, struct bench_options *out)
 		return &out->cold;
 	case OPT_ALLOCATIONS:
 		return &out->allocations;
+	case OPT_VERIFY:
+		return &out->verify;
 	case OPT_STRICT:
 		return &out->strict;
 	case OPT_LIST:
@@ -292,12 +297,12 @@ enum bench_parse bench_options_parse(int count, char **arguments, struct bench_o
 		bench_say("%s: no such argument", arguments[optind]);
 		return BENCH_PARSE_USAGE;
 	}
-	if (out->data && !out->trace) {
-		bench_say("--data goes with --trace");
+	if (out->data && !out->trace && !out->verify) {
+		bench_say("--data goes with --trace or --verify");
 		return BENCH_PARSE_USAGE;
 	}
-	if (out->keep && out->trace) {
-		bench_say("--keep does not go with --trace, whose tree is another one");
+	if (out->keep && (out->trace || out->data)) {
+		bench_say("--keep does not go with --trace and --data, whose tree is another one");
 		return BENCH_PARSE_USAGE;
 	}
 	return BENCH_PARSE_OK;

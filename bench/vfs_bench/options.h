@@ -38,6 +38,7 @@ struct bench_options {
 	bool list;
 	bool strict;
 	bool allocations;
+	bool verify;
 	const char *trace;
 	const char *data;
 };

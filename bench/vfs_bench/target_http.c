@@ -237,11 +237,14 @@ static bool http_read_at(struct bench_file *file, void *bytes, size_t length, ui
 {
 	struct client *client = file->object;
 	char range[64];
+	long status;
 
 	snprintf(range, sizeof(range), "%llu-%llu", (unsigned long long)offset,
 		 (unsigned long long)(offset + length - 1));
-	if (request(client, (const char *)(uintptr_t)file->word[0], true, range) != 206 ||
-	    client->length > length)
+	status = request(client, (const char *)(uintptr_t)file->word[0], true, range);
+	if (status == 416) /* at or past the end */
+		client->length = 0;
+	else if (status != 206 || client->length > length)
 		return false;
 	memcpy(bytes, client->bytes, client->length);
 	*out_length = client->length;
