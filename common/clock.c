@@ -32,3 +32,11 @@ const struct ldr_clock *ldr_clock_system(void)
 
 	return &system;
 }
+
+int64_t ldr_clock_coarse_wall_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME_COARSE, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}

@@ -19,6 +19,10 @@ struct ldr_clock {
 /* The system's clocks; static storage. */
 const struct ldr_clock *ldr_clock_system(void);
 
+/* Nanoseconds since 1970-01-01 UTC as of the last tick of the system: what file systems stamp their
+ * files with. No system call. */
+int64_t ldr_clock_coarse_wall_ns(void);
+
 static inline uint64_t ldr_clock_now_ms(const struct ldr_clock *clock)
 {
 	return clock->now_ns(clock) / 1000000;
