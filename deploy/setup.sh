@@ -16,7 +16,7 @@ liblz4-dev libzstd-dev libxxhash-dev libjansson-dev libutf8proc-dev libssl-dev l
 DEMO='ca-certificates xz-utils/xz python3/python3 npm/npm'
 TEST='git/git procps/pgrep diffutils/cmp clang/clang clang-format/clang-format clang-tidy/clang-tidy
 libcriterion-dev nginx-light/nginx casync/casync strace/strace curl/curl
-g++/g++ libphysfs-dev python3-matplotlib fuse3/fusermount3 libfuse3-dev e2fsprogs/mkfs.ext4 xfsprogs/mkfs.xfs btrfs-progs/mkfs.btrfs'
+g++ libphysfs-dev python3-matplotlib fuse3/fusermount3 libfuse3-dev e2fsprogs/mkfs.ext4 xfsprogs/mkfs.xfs btrfs-progs/mkfs.btrfs'
 
 case ${1:-all} in
 demo) wanted="$BUILD $DEMO" ;;
