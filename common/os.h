@@ -35,6 +35,9 @@ int ldr_os_open_file(const char *path, int *out_fd);
 /* path beneath folder_fd (openat2; where the kernel has none, component by component). flags and mode
  * are those of open. */
 int ldr_os_open_beneath(int folder_fd, const char *path, int flags, mode_t mode, int *out_fd);
+/* The same, but symlinks are followed as long as they stay beneath the folder (EXDEV when one leads out; on a kernel
+ * without openat2 they are refused as above). */
+int ldr_os_open_inside(int folder_fd, const char *path, int flags, mode_t mode, int *out_fd);
 /* A folder beneath folder_fd; "." is the folder itself. */
 int ldr_os_open_folder_beneath(int folder_fd, const char *path, int *out_fd);
 /* A single name in a folder. */
@@ -44,6 +47,7 @@ int ldr_os_open_read_at(int folder_fd, const char *name, int *out_fd);
 /* Through links, wherever they lead: only where a user asked for what lies behind his links. */
 int ldr_os_open_read_followed(int folder_fd, const char *path, int *out_fd);
 int ldr_os_open_folder_followed(int folder_fd, const char *path, int *out_fd);
+int ldr_os_open_followed(int folder_fd, const char *path, int flags, mode_t mode, int *out_fd);
 /* A second descriptor of the same open file, with a life of its own; both share one OFD lock. */
 int ldr_os_duplicate(int fd, int *out_fd);
 /* The descriptor is gone whatever comes back. */

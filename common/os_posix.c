@@ -102,7 +102,7 @@ static int open_by_walking(int folder_fd, const char *path, int flags, mode_t mo
 	for (;;) {
 		size_t length = strcspn(path, "/");
 		bool last = path[length] == '\0';
-		int next, code;
+		int next = -1, code;
 
 		if (length == 0 || length > NAME_MAX)
 			return length ? ENAMETOOLONG : ENOENT;
@@ -123,18 +123,34 @@ static int open_by_walking(int folder_fd, const char *path, int flags, mode_t mo
 	}
 }
 
-int ldr_os_open_beneath(int folder_fd, const char *path, int flags, mode_t mode, int *out_fd)
+/* A rename somewhere above may make the kernel unsure of its own answer. */
+#define RESOLVE_TRIES 16
+
+static int open_resolved(int folder_fd, const char *path, int flags, mode_t mode, uint64_t resolve,
+			 int *out_fd)
 {
 	struct open_how how = {
 		.flags = (unsigned)flags | O_CLOEXEC,
 		.mode = flags & O_CREAT ? mode : 0,
-		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+		.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | resolve,
 	};
-	int code = give_fd(
-		UNINTERRUPTED(OPEN, (int)syscall(SYS_openat2, folder_fd, path, &how, sizeof(how))),
-		out_fd);
+	int code = EAGAIN;
 
+	for (int i = 0; code == EAGAIN && i < RESOLVE_TRIES; i++)
+		code = give_fd(UNINTERRUPTED(OPEN, (int)syscall(SYS_openat2, folder_fd, path, &how,
+								sizeof(how))),
+			       out_fd);
 	return code == ENOSYS ? open_by_walking(folder_fd, path, flags, mode, out_fd) : code;
+}
+
+int ldr_os_open_beneath(int folder_fd, const char *path, int flags, mode_t mode, int *out_fd)
+{
+	return open_resolved(folder_fd, path, flags, mode, RESOLVE_NO_SYMLINKS, out_fd);
+}
+
+int ldr_os_open_inside(int folder_fd, const char *path, int flags, mode_t mode, int *out_fd)
+{
+	return open_resolved(folder_fd, path, flags, mode, 0, out_fd);
 }
 
 int ldr_os_open_folder_beneath(int folder_fd, const char *path, int *out_fd)
@@ -147,19 +163,20 @@ int ldr_os_open_read_at(int folder_fd, const char *name, int *out_fd)
 	return ldr_os_open_at(folder_fd, name, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, out_fd);
 }
 
-static int open_followed(int folder_fd, const char *path, int flags, int *out_fd)
+int ldr_os_open_followed(int folder_fd, const char *path, int flags, mode_t mode, int *out_fd)
 {
-	return give_fd(UNINTERRUPTED(OPEN, openat(folder_fd, path, flags | O_CLOEXEC)), out_fd);
+	return give_fd(UNINTERRUPTED(OPEN, openat(folder_fd, path, flags | O_CLOEXEC, mode)),
+		       out_fd);
 }
 
 int ldr_os_open_read_followed(int folder_fd, const char *path, int *out_fd)
 {
-	return open_followed(folder_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, out_fd);
+	return ldr_os_open_followed(folder_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, out_fd);
 }
 
 int ldr_os_open_folder_followed(int folder_fd, const char *path, int *out_fd)
 {
-	return open_followed(folder_fd, path, O_RDONLY | O_DIRECTORY, out_fd);
+	return ldr_os_open_followed(folder_fd, path, O_RDONLY | O_DIRECTORY, 0, out_fd);
 }
 
 int ldr_os_duplicate(int fd, int *out_fd)

@@ -93,14 +93,13 @@ enum ldr_status ldr_file_pwrite(struct ldr_file *file, const void *bytes, size_t
 {
 	const struct ldr_file_ops *ops = file->layer.ops;
 	enum ldr_status status = check_mode(file, MAY_WRITE, "write", err);
-	uint64_t end;
 
 	if (status == LDR_OK && !(file->flags & LDR_OPEN_APPEND))
 		status = check_range("write", length, offset, err);
 	if (status != LDR_OK)
 		return status;
 	if (file->flags & LDR_OPEN_APPEND)
-		return ops->append(&file->layer, bytes, length, &end, err);
+		return ops->append(&file->layer, bytes, length, NULL, err);
 	return ops->pwrite(&file->layer, bytes, length, offset, err);
 }
 

@@ -166,10 +166,9 @@ static enum ldr_status write_whole(struct ldr_hidden *hidden, const char *path, 
 				   struct ldr_error *err)
 {
 	struct hidden_table *table = atomic_load_explicit(&hidden->table, memory_order_relaxed);
-	LDR_AUTO_BUFFER struct ldr_buffer log;
+	LDR_AUTO_BUFFER struct ldr_buffer log = {.max_bytes = SIZE_MAX};
 	enum ldr_status status;
 
-	ldr_buffer_init(&log, SIZE_MAX);
 	put_header(&log);
 	for (size_t i = 0; i <= table->mask; i++) {
 		const struct hidden_name *name = atomic_load_explicit(&table->slots[i],
@@ -189,14 +188,14 @@ static enum ldr_status write_whole(struct ldr_hidden *hidden, const char *path, 
 static enum ldr_status write_record(struct ldr_hidden *hidden, const char *path, size_t length,
 				    struct ldr_error *err)
 {
-	LDR_AUTO_BUFFER struct ldr_buffer record;
+	LDR_AUTO_BUFFER struct ldr_buffer record = {.max_bytes = RECORD_EXTRA_BYTES +
+								 LDR_PATH_MAX_BYTES};
 	enum ldr_status status;
 
 	if (!hidden->ops->side_append)
 		return LDR_OK;
 	if (!hidden->is_logged)
 		return write_whole(hidden, path, length, err);
-	ldr_buffer_init(&record, RECORD_EXTRA_BYTES + LDR_PATH_MAX_BYTES);
 	put_record(&record, path, length);
 	if (record.failed)
 		return ldr_fail(err, LDR_ENOMEM, "whiteouts: out of memory");

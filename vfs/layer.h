@@ -66,7 +66,7 @@ struct ldr_file_ops {
 				 uint64_t offset, size_t *out_length, struct ldr_error *err);
 	enum ldr_status (*pwrite)(struct ldr_layer_file *file, const void *bytes, size_t length,
 				  uint64_t offset, struct ldr_error *err);
-	/* At the end as it is then; *out_end is the new end. */
+	/* At the end as it is then; *out_end is the new end (NULL: nobody wants to know). */
 	enum ldr_status (*append)(struct ldr_layer_file *file, const void *bytes, size_t length,
 				  uint64_t *out_end, struct ldr_error *err);
 	enum ldr_status (*truncate)(struct ldr_layer_file *file, uint64_t length,

@@ -466,12 +466,7 @@ static void layer_free(void *self)
 {
 	struct ldr_memory_layer *layer = self;
 
-	ldr_names_dispose(layer);
-	if (layer->root)
-		ldr_inode_unref(layer, layer->root);
-	ldr_inode_pool_dispose(layer);
-	ldr_extent_pool_dispose(&layer->extents);
-	ldr_mutex_dispose(&layer->changes);
+	ldr_memory_dispose(layer);
 	free(layer);
 }
 
@@ -500,14 +495,8 @@ enum ldr_status ldr_layer_memory_new(const struct ldr_memory_layer_options *opti
 	layer = aligned_alloc(_Alignof(struct ldr_memory_layer), sizeof(*layer));
 	if (!layer)
 		return ldr_fail(err, LDR_ENOMEM, "memory layer: out of memory");
-	memset(layer, 0, sizeof(*layer));
-	atomic_flag_clear(&layer->inodes.busy);
-	ldr_extent_pool_init(&layer->extents, options && options->max_bytes ? options->max_bytes
-									    : DEFAULT_MAX_BYTES);
-	ldr_mutex_init(&layer->changes, LDR_RANK_LAYER);
-	status = ldr_names_init(layer, err);
-	if (status == LDR_OK)
-		status = ldr_inode_new(layer, LDR_KIND_FOLDER, &layer->root, err);
+	status = ldr_memory_init(
+		layer, options && options->max_bytes ? options->max_bytes : DEFAULT_MAX_BYTES, err);
 	if (status == LDR_OK)
 		status = ldr_layer_new(&memory_ops, layer, LDR_LAYER_WRITABLE | LDR_LAYER_FOLDS,
 				       out_layer, err);

@@ -320,7 +320,7 @@ enum ldr_status ldr_inode_write(struct ldr_memory_layer *layer, struct ldr_inode
 				 ? write_longer(layer, inode, bytes, length, offset, err)
 				 : ldr_fail(err, LDR_EINVAL, "memory layer: file past 2^64 bytes");
 	ldr_spin_unlock(&inode->busy);
-	if (status == LDR_OK && append)
+	if (status == LDR_OK && append && out_end)
 		*out_end = offset + length;
 	return status;
 }

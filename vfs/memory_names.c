@@ -384,6 +384,24 @@ void ldr_names_remove(struct ldr_memory_layer *layer, struct ldr_memory_name *na
 	name_free(layer, name);
 }
 
+void ldr_names_remove_tree(struct ldr_memory_layer *layer, struct ldr_memory_name *name)
+{
+	struct ldr_memory_name *deepest = name;
+
+	for (;;) {
+		struct ldr_memory_name *above = NULL;
+
+		while (deepest->inode->children)
+			deepest = deepest->inode->children;
+		if (deepest != name)
+			above = ldr_names_get(layer, deepest->path, deepest->name_at - 1u);
+		ldr_names_remove(layer, deepest);
+		if (!above)
+			return;
+		deepest = above;
+	}
+}
+
 void ldr_names_swap(struct ldr_memory_layer *layer, struct ldr_memory_name *name,
 		    struct ldr_inode *inode)
 {
@@ -616,36 +634,51 @@ bool ldr_names_unfold(struct ldr_memory_layer *layer, const char *path, size_t l
 
 /* ---- beginning and end ---- */
 
-enum ldr_status ldr_names_init(struct ldr_memory_layer *layer, struct ldr_error *err)
+enum ldr_status ldr_memory_init(struct ldr_memory_layer *layer, uint64_t max_bytes,
+				struct ldr_error *err)
 {
-	enum ldr_status status = ldr_random(&layer->seed, sizeof(layer->seed), err);
+	enum ldr_status status;
 
+	memset(layer, 0, sizeof(*layer));
+	atomic_flag_clear(&layer->inodes.busy);
+	ldr_extent_pool_init(&layer->extents, max_bytes);
+	ldr_mutex_init(&layer->changes, LDR_RANK_LAYER);
+	status = ldr_random(&layer->seed, sizeof(layer->seed), err);
 	for (unsigned i = 0; i < LDR_MEMORY_SHARDS && status == LDR_OK; i++) {
 		struct ldr_memory_table *table = table_new(SLOTS_FIRST, NULL);
 
 		if (!table)
-			status = ldr_fail(err, LDR_ENOMEM, "memory layer: out of memory");
+			status = ldr_fail(err, LDR_ENOMEM, "names in memory: out of memory");
 		atomic_store_explicit(&layer->shards[i].table, table, memory_order_relaxed);
 	}
-	return status;
+	return status == LDR_OK ? ldr_inode_new(layer, LDR_KIND_FOLDER, &layer->root, err) : status;
 }
 
-void ldr_names_dispose(struct ldr_memory_layer *layer)
+static void dispose_shard(struct ldr_memory_layer *layer, struct ldr_memory_shard *shard)
 {
-	for (unsigned i = 0; i < LDR_MEMORY_SHARDS; i++) {
-		struct ldr_memory_table *table = table_of(&layer->shards[i]);
+	struct ldr_memory_table *table = table_of(shard);
 
-		for (size_t k = 0; table && k <= table->mask; k++) {
-			if (!slot_inode(&table->slots[k]))
-				continue;
-			ldr_inode_unref(layer, table->slots[k].name->inode);
-			name_free(layer, table->slots[k].name);
-		}
-		while (table) {
-			struct ldr_memory_table *older = table->older;
-
-			free(table);
-			table = older;
-		}
+	for (size_t i = 0; table && i <= table->mask; i++) {
+		if (!slot_inode(&table->slots[i]))
+			continue;
+		ldr_inode_unref(layer, table->slots[i].name->inode);
+		name_free(layer, table->slots[i].name);
 	}
+	while (table) {
+		struct ldr_memory_table *older = table->older;
+
+		free(table);
+		table = older;
+	}
+}
+
+void ldr_memory_dispose(struct ldr_memory_layer *layer)
+{
+	for (unsigned i = 0; i < LDR_MEMORY_SHARDS; i++)
+		dispose_shard(layer, &layer->shards[i]);
+	if (layer->root)
+		ldr_inode_unref(layer, layer->root);
+	ldr_inode_pool_dispose(layer);
+	ldr_extent_pool_dispose(&layer->extents);
+	ldr_mutex_dispose(&layer->changes);
 }

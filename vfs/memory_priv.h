@@ -204,8 +204,10 @@ struct ldr_memory_layer {
 	struct ldr_memory_shard shards[LDR_MEMORY_SHARDS];
 };
 
-enum ldr_status ldr_names_init(struct ldr_memory_layer *layer, struct ldr_error *err);
-void ldr_names_dispose(struct ldr_memory_layer *layer);
+/* An empty root. After a failure too it is to be disposed. */
+enum ldr_status ldr_memory_init(struct ldr_memory_layer *layer, uint64_t max_bytes,
+				struct ldr_error *err);
+void ldr_memory_dispose(struct ldr_memory_layer *layer);
 
 /* With a reference; NULL: not there. The root for "". No lock. */
 struct ldr_inode *ldr_names_find(struct ldr_memory_layer *layer, const char *path, size_t length);
@@ -223,6 +225,8 @@ struct ldr_memory_name *ldr_names_get(struct ldr_memory_layer *layer, const char
 enum ldr_status ldr_names_add(struct ldr_memory_layer *layer, const char *path, size_t length,
 			      struct ldr_inode *inode, struct ldr_error *err);
 void ldr_names_remove(struct ldr_memory_layer *layer, struct ldr_memory_name *name);
+/* With everything below it. */
+void ldr_names_remove_tree(struct ldr_memory_layer *layer, struct ldr_memory_name *name);
 /* Another content under the name; takes the caller's reference. */
 void ldr_names_swap(struct ldr_memory_layer *layer, struct ldr_memory_name *name,
 		    struct ldr_inode *inode);

@@ -484,6 +484,10 @@ static enum ldr_status rename_in(struct ldr_vfs *vfs, const struct ldr_lookup *l
 				 err);
 	if (strncmp(to, lookup->path, lookup->length) == 0 && to[lookup->length] == '/')
 		return fail_path(&renaming.to, LDR_EINVAL, "lies below what is to be renamed", err);
+	/* Systems differ in what they say of a destination above the source. */
+	if (quick && strncmp(to, lookup->path, renaming.to.length) == 0 &&
+	    lookup->path[renaming.to.length] == '/')
+		return LDR_ENOTFOUND;
 	if (strcmp(to, lookup->path) == 0) {
 		struct ldr_stat ignored;
 		uint32_t rank;

@@ -1,0 +1,376 @@
+/*
+ * Open files of the native layer: descriptors, and how a path becomes one.
+ *
+ * An open file's state: [0] the descriptor, [1] the place of its path in `seen`.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/bytes.h"
+#include "common/checksum.h"
+#include "vfs/layer_native_priv.h"
+
+static const struct ldr_file_ops native_file_ops;
+
+static struct ldr_native *native_of(const struct ldr_layer_file *file)
+{
+	return file->layer_self;
+}
+
+static int fd_of(const struct ldr_layer_file *file)
+{
+	return (int)file->state[0];
+}
+
+enum ldr_status ldr_native_fail(struct ldr_error *err, int code, const char *path,
+				const char *doing)
+{
+	char shown[LDR_QUOTE_BYTES];
+
+	if (!err)
+		return ldr_status_of_errno(code);
+	return ldr_fail_errno(err, code, "%s: %s", ldr_path_quote(path, strlen(path), shown),
+			      doing);
+}
+
+/* ---- resolving ---- */
+
+int ldr_native_open(const struct ldr_native *native, const char *path, int flags, int *out_fd)
+{
+	if (native->trusted)
+		return ldr_os_open_followed(native->fd, path, flags, 0644, out_fd);
+	if (native->symlinks == LDR_SYMLINKS_INSIDE)
+		return ldr_os_open_inside(native->fd, path, flags, 0644, out_fd);
+	return ldr_os_open_beneath(native->fd, path, flags, 0644, out_fd);
+}
+
+/* A single name needs no resolving by the kernel when it is no symlink. */
+static int stat_single(const struct ldr_native *native, const char *path, struct stat *out)
+{
+	int code = ldr_os_stat_at(native->fd, path, out);
+
+	return !code && S_ISLNK(out->st_mode) ? EAGAIN : code;
+}
+
+int ldr_native_stat(const struct ldr_native *native, const char *path, struct stat *out)
+{
+	LDR_AUTO_FD int fd = -1;
+	int code = EAGAIN;
+
+	if (native->trusted)
+		return ldr_os_stat_followed(native->fd, path, out);
+	if (!strchr(path, '/'))
+		code = stat_single(native, path, out);
+	if (code != EAGAIN)
+		return code;
+	code = ldr_native_open(native, path, O_PATH, &fd);
+	return code ? code : ldr_os_stat(fd, out);
+}
+
+int ldr_native_open_parent(const struct ldr_native *native, const char *path, int *out_fd,
+			   const char **out_name)
+{
+	const char *slash = strrchr(path, '/');
+	char parent[LDR_PATH_MAX_BYTES + 1];
+
+	if (!slash || native->trusted) {
+		*out_fd = native->fd;
+		*out_name = path;
+		return 0;
+	}
+	memcpy(parent, path, (size_t)(slash - path));
+	parent[slash - path] = '\0';
+	*out_name = slash + 1;
+	return ldr_native_open(native, parent, O_PATH | O_DIRECTORY, out_fd);
+}
+
+void ldr_native_close_parent(const struct ldr_native *native, int fd)
+{
+	if (fd != native->fd)
+		ldr_os_close(fd);
+}
+
+/* The name of folder_fd that equals name when both are folded; false: none. */
+static bool unfold_name(int folder_fd, const char *name, size_t length,
+			char out[LDR_NAME_MAX_BYTES + 1], size_t *out_length)
+{
+	char wanted[4 * LDR_NAME_MAX_BYTES], folded[4 * LDR_NAME_MAX_BYTES];
+	size_t wanted_bytes, folded_bytes;
+	struct ldr_os_listing *listing;
+	const char *found;
+	mode_t type;
+	bool is_there = false;
+
+	if (!ldr_name_fold(name, length, wanted, sizeof(wanted), &wanted_bytes) ||
+	    ldr_os_listing_open(folder_fd, &listing) != 0)
+		return false;
+	while (!is_there && ldr_os_listing_next(listing, &found, &type) == 0 && found) {
+		size_t bytes = strlen(found);
+
+		is_there = bytes <= LDR_NAME_MAX_BYTES &&
+			   ldr_name_fold(found, bytes, folded, sizeof(folded), &folded_bytes) &&
+			   folded_bytes == wanted_bytes &&
+			   memcmp(folded, wanted, wanted_bytes) == 0;
+		if (is_there) {
+			memcpy(out, found, bytes + 1);
+			*out_length = bytes;
+		}
+	}
+	ldr_os_listing_close(listing);
+	return is_there;
+}
+
+bool ldr_native_unfold(const struct ldr_native *native, const char *path,
+		       char out_path[LDR_PATH_MAX_BYTES + 1])
+{
+	size_t used = 0;
+
+	while (*path) {
+		size_t length = strcspn(path, "/"), bytes;
+		char name[LDR_NAME_MAX_BYTES + 1];
+		LDR_AUTO_FD int folder = -1;
+
+		out_path[used] = '\0';
+		if (ldr_native_open(native, used ? out_path : ".", O_RDONLY | O_DIRECTORY, &folder))
+			return false;
+		if (!unfold_name(folder, path, length, name, &bytes) ||
+		    used + bytes + 1 > LDR_PATH_MAX_BYTES)
+			return false;
+		if (used > 0)
+			out_path[used++] = '/';
+		memcpy(out_path + used, name, bytes);
+		used += bytes;
+		path += length + (path[length] == '/');
+	}
+	out_path[used] = '\0';
+	return used > 0;
+}
+
+/* ---- what is regular ---- */
+
+enum ldr_status ldr_native_check_kind(const struct stat *found, const char *path,
+				      struct ldr_error *err)
+{
+	char shown[LDR_QUOTE_BYTES];
+
+	if (S_ISREG(found->st_mode) || S_ISDIR(found->st_mode))
+		return LDR_OK;
+	if (!err)
+		return LDR_ENOTREG;
+	return ldr_fail(err, LDR_ENOTREG, "%s: is neither a file nor a folder",
+			ldr_path_quote(path, strlen(path), shown));
+}
+
+void ldr_native_fill_stat(const struct stat *from, struct ldr_stat *out)
+{
+	bool is_folder = S_ISDIR(from->st_mode);
+
+	out->kind = is_folder ? LDR_KIND_FOLDER : LDR_KIND_FILE;
+	out->mode = from->st_mode & 0777;
+	out->size_bytes = is_folder ? 0 : (uint64_t)from->st_size;
+	out->modified_ns = (int64_t)from->st_mtim.tv_sec * 1000000000 + from->st_mtim.tv_nsec;
+}
+
+static uint64_t path_hash(const struct ldr_native *native, const struct ldr_layer_path *path)
+{
+	return ldr_checksum_seeded(path->text, path->length, native->seed) | 1;
+}
+
+static _Atomic uint64_t *seen_place(struct ldr_native *native, uint64_t hash)
+{
+	return &native->seen[(hash >> 1) % LDR_NATIVE_SEEN];
+}
+
+void ldr_native_forget(struct ldr_native *native, const struct ldr_layer_path *path)
+{
+	_Atomic uint64_t *place = seen_place(native, path_hash(native, path));
+
+	atomic_store_explicit(place, 0, memory_order_relaxed);
+}
+
+/* ---- opening ---- */
+
+static int open_flags(unsigned how)
+{
+	int flags = O_NONBLOCK | O_NOCTTY;
+
+	if (!(how & LDR_LAYER_WRITE))
+		flags |= O_RDONLY;
+	else
+		flags |= how & LDR_LAYER_READ ? O_RDWR : O_WRONLY;
+	if (how & LDR_LAYER_CREATE)
+		flags |= O_CREAT;
+	if (how & LDR_LAYER_NEW)
+		flags |= O_EXCL;
+	if (how & LDR_LAYER_TRUNCATE)
+		flags |= O_TRUNC;
+	if (how & LDR_LAYER_APPEND)
+		flags |= O_APPEND;
+	return flags;
+}
+
+/* A file opened for writing is no folder, or the system had said so; a file that was regular the
+ * last time is taken to be. */
+static enum ldr_status check_regular(struct ldr_native *native, int fd,
+				     const struct ldr_layer_path *path, unsigned how, uint64_t hash,
+				     struct ldr_error *err)
+{
+	_Atomic uint64_t *place = seen_place(native, hash);
+	struct stat found;
+	enum ldr_status status;
+	int code;
+
+	if ((how & LDR_LAYER_WRITE) || atomic_load_explicit(place, memory_order_relaxed) == hash)
+		return LDR_OK;
+	code = ldr_os_stat(fd, &found);
+	if (code)
+		return ldr_native_fail(err, code, path->text, "stat");
+	status = ldr_native_check_kind(&found, path->text, err);
+	if (status == LDR_OK && S_ISDIR(found.st_mode))
+		return ldr_native_fail(err, EISDIR, path->text, "open");
+	if (status == LDR_OK)
+		atomic_store_explicit(place, hash, memory_order_relaxed);
+	return status;
+}
+
+enum ldr_status ldr_native_file_open(struct ldr_native *native, const struct ldr_layer_path *path,
+				     unsigned how, struct ldr_layer_file *file,
+				     struct ldr_error *err)
+{
+	uint64_t hash = path_hash(native, path);
+	LDR_AUTO_FD int fd = -1;
+	enum ldr_status status;
+	int code = ldr_native_open(native, ldr_native_text(path), open_flags(how), &fd);
+
+	if (code == ENOENT && !err)
+		return LDR_ENOTFOUND;
+	if (code)
+		return ldr_native_fail(err, code == ENXIO ? ENODEV : code, path->text, "open");
+	status = check_regular(native, fd, path, how, hash, err);
+	if (status != LDR_OK)
+		return status;
+	file->ops = &native_file_ops;
+	file->state[0] = (uint64_t)ldr_steal_fd(&fd);
+	file->state[1] = hash;
+	return LDR_OK;
+}
+
+/* ---- open files ---- */
+
+static void file_close(struct ldr_layer_file *file)
+{
+	ldr_os_close(fd_of(file));
+}
+
+/* Something else has taken the file's place since it was last looked at. */
+static enum ldr_status fail_io(struct ldr_layer_file *file, int code, const char *doing,
+			       struct ldr_error *err)
+{
+	struct ldr_native *native = native_of(file);
+
+	atomic_store_explicit(seen_place(native, file->state[1]), 0, memory_order_relaxed);
+	if (code == ESPIPE)
+		return ldr_fail(err, LDR_ENOTREG, "%s: is no regular file any more", doing);
+	return ldr_fail_errno(err, code, "%s", doing);
+}
+
+static enum ldr_status file_pread(struct ldr_layer_file *file, void *bytes, size_t length,
+				  uint64_t offset, size_t *out_length, struct ldr_error *err)
+{
+	size_t done = 0;
+
+	if (offset > INT64_MAX || length == 0) {
+		*out_length = 0;
+		return LDR_OK;
+	}
+	/* The system counts in signed numbers: what would pass them lies past every file's end. */
+	if (length > INT64_MAX - offset)
+		length = (size_t)(INT64_MAX - offset);
+	for (;;) {
+		ssize_t got = pread(fd_of(file), (char *)bytes + done, length - done,
+				    (off_t)(offset + done));
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return fail_io(file, errno, "read", err);
+		done += (size_t)got;
+		if (got == 0 || done == length)
+			break;
+	}
+	*out_length = done;
+	return LDR_OK;
+}
+
+static enum ldr_status file_pwrite(struct ldr_layer_file *file, const void *bytes, size_t length,
+				   uint64_t offset, struct ldr_error *err)
+{
+	int code;
+
+	if (length == 0)
+		return LDR_OK;
+	if (offset > INT64_MAX || length > INT64_MAX - offset)
+		return ldr_fail(err, LDR_ENOSPACE, "write: file past 2^63 bytes");
+	code = ldr_os_pwrite(fd_of(file), bytes, length, offset);
+	return code ? fail_io(file, code, "write", err) : LDR_OK;
+}
+
+static enum ldr_status file_append(struct ldr_layer_file *file, const void *bytes, size_t length,
+				   uint64_t *out_end, struct ldr_error *err)
+{
+	int code = length ? ldr_os_write(fd_of(file), bytes, length) : 0;
+	off_t end;
+
+	if (code)
+		return fail_io(file, code, "append", err);
+	if (!out_end)
+		return LDR_OK;
+	end = lseek(fd_of(file), 0, length ? SEEK_CUR : SEEK_END);
+	if (end < 0)
+		return fail_io(file, errno, "append", err);
+	*out_end = (uint64_t)end;
+	return LDR_OK;
+}
+
+static enum ldr_status file_truncate(struct ldr_layer_file *file, uint64_t length,
+				     struct ldr_error *err)
+{
+	int code = length > INT64_MAX ? EFBIG : ldr_os_truncate(fd_of(file), length);
+
+	if (code == EFBIG)
+		return ldr_fail(err, LDR_ENOSPACE, "truncate: to %llu bytes",
+				(unsigned long long)length);
+	return code ? fail_io(file, code, "truncate", err) : LDR_OK;
+}
+
+static enum ldr_status file_sync(struct ldr_layer_file *file, struct ldr_error *err)
+{
+	int code = ldr_os_sync(fd_of(file));
+
+	return code ? fail_io(file, code, "sync", err) : LDR_OK;
+}
+
+static enum ldr_status file_stat(struct ldr_layer_file *file, struct ldr_stat *out,
+				 struct ldr_error *err)
+{
+	struct stat found;
+	int code = ldr_os_stat(fd_of(file), &found);
+
+	if (code)
+		return fail_io(file, code, "stat", err);
+	ldr_native_fill_stat(&found, out);
+	return LDR_OK;
+}
+
+static const struct ldr_file_ops native_file_ops = {
+	.size = sizeof(native_file_ops),
+	.close = file_close,
+	.pread = file_pread,
+	.pwrite = file_pwrite,
+	.append = file_append,
+	.truncate = file_truncate,
+	.sync = file_sync,
+	.stat = file_stat,
+};
