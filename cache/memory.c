@@ -1,8 +1,8 @@
 /*
  * The memory cache; see memory.h.
  *
- * A shard owns a slab, one entry per page of it (used where a run begins) and a hash table of chains
- * through the entries. The state of an entry:
+ * A shard owns a slab, one entry per page of it (used where a run begins) and a hash table of
+ * chains through the entries. The state of an entry:
  *
  *   free      its page begins no used run
  *   filling   run taken and pinned by ldr_memory_put, which copies the bytes without the lock
@@ -10,9 +10,13 @@
  *   doomed    cleared while pinned: cannot be found any more; the hand takes it when the pins are gone
  *
  * Invariants
- *  1. Everything but the pins changes under the shard's lock; a pin is added under the lock and given
- *     back without it, so a count of zero seen under the lock stays zero while the lock is held.
- *  2. hand is the beginning of a run, or the end of the arena.
+ *  1. Everything but the state word and `used` changes under the shard's lock. The word holds
+ *     the pins and whether the entry is held. A pin is added under the lock, or without it by a
+ *     compare-and-swap that finds the entry held (who comes by a hint); it is given back without
+ *     the lock. The hand and clear end "held" by a compare-and-swap from no pins, so that nobody
+ *     pins what goes.
+ *  2. id and length change only while the entry is not held and pinned by nobody but its filler.
+ *  3. hand is the beginning of a run, or the end of the arena.
  *
  * Locks: one per shard, LDR_RANK_MEMORY, never two at once, never held over a copy of bytes.
  */
@@ -30,13 +34,14 @@
 /* A shard that held only a few of the longest blocks would evict by accident of the hash. */
 #define SHARD_MIN_BYTES ((size_t)8 * 1024 * 1024)
 
+#define STATE_HELD 0x80000000u
+
 struct entry {
-	struct ldr_id id;
+	_Alignas(64) struct ldr_id id;
 	uint32_t length;
-	uint32_t chain; /* the next entry of the same hash, LDR_SLAB_NONE at the end */
-	atomic_uint pins;
-	bool used; /* since the hand last came by */
-	bool held;
+	uint32_t chain;    /* the next entry of the same hash, LDR_SLAB_NONE at the end */
+	atomic_uint state; /* STATE_HELD and the number of pins */
+	atomic_bool used;  /* since the hand last came by */
 };
 
 /* What a page costs beside its bytes: the slab's row, the entry, and half a hash head. */
@@ -57,6 +62,9 @@ struct shard {
 };
 
 struct ldr_memory_cache {
+	struct {
+		_Alignas(64) atomic_uint_fast64_t hits; /* by hints, of some of the threads */
+	} stripes[LDR_STRIPES];
 	uint64_t capacity_bytes;
 	unsigned shard_count; /* 0: keeps nothing */
 	struct shard shards[SHARDS_MAX];
@@ -78,10 +86,11 @@ static enum ldr_status shard_init(struct shard *shard, size_t bytes, struct ldr_
 	status = ldr_slab_new((uint32_t)pages, &shard->slab, err);
 	if (status)
 		return status;
-	shard->entries = calloc(pages, sizeof(*shard->entries));
+	shard->entries = aligned_alloc(_Alignof(struct entry), pages * sizeof(*shard->entries));
 	shard->heads = malloc(heads * sizeof(*shard->heads));
 	if (!shard->entries || !shard->heads)
 		return ldr_fail(err, LDR_ENOMEM, "memory cache: no memory for %zu pages", pages);
+	memset(shard->entries, 0, pages * sizeof(*shard->entries));
 	memset(shard->heads, 0xff, heads * sizeof(*shard->heads));
 	shard->heads_mask = heads - 1;
 	return LDR_OK;
@@ -93,7 +102,7 @@ static void shard_dispose(struct shard *shard)
 						      : LDR_SLAB_NONE;
 
 	while (page != LDR_SLAB_NONE) {
-		assert(atomic_load(&shard->entries[page].pins) == 0);
+		assert((atomic_load(&shard->entries[page].state) & ~STATE_HELD) == 0);
 		page = ldr_slab_next(shard->slab, page + ldr_slab_run_pages(shard->slab, page));
 	}
 	ldr_slab_free(shard->slab);
@@ -105,11 +114,13 @@ static void shard_dispose(struct shard *shard)
 enum ldr_status ldr_memory_cache_new(size_t capacity_bytes, struct ldr_memory_cache **out_cache,
 				     struct ldr_error *err)
 {
-	struct ldr_memory_cache *cache = calloc(1, sizeof(*cache));
+	struct ldr_memory_cache *cache = aligned_alloc(_Alignof(struct ldr_memory_cache),
+						       sizeof(*cache));
 	size_t count = capacity_bytes / SHARD_MIN_BYTES;
 
 	if (!cache)
 		return ldr_fail(err, LDR_ENOMEM, "memory cache: no memory");
+	memset(cache, 0, sizeof(*cache));
 	cache->capacity_bytes = capacity_bytes;
 	if (capacity_bytes < PAGE_COST_BYTES + sizeof(uint32_t))
 		count = 0;
@@ -166,9 +177,10 @@ static void insert_locked(struct shard *shard, struct entry *entry)
 
 	entry->chain = *head;
 	*head = (uint32_t)(entry - shard->entries);
-	entry->held = true;
 	/* Not yet used: a block that is read once must not outlive those that are read again. */
-	entry->used = false;
+	atomic_store_explicit(&entry->used, false, memory_order_relaxed);
+	/* Release: who finds it held finds id, length and bytes. */
+	atomic_fetch_or_explicit(&entry->state, STATE_HELD, memory_order_release);
 	shard->blocks++;
 }
 
@@ -179,12 +191,12 @@ static void unlink_locked(struct shard *shard, struct entry *entry)
 	while (&shard->entries[*link] != entry)
 		link = &shard->entries[*link].chain;
 	*link = entry->chain;
-	entry->held = false;
 	shard->blocks--;
 }
 
-/* Gives a run back. The hand must not point into the middle of the free run that comes of it; it moves
- * to that run's end, since at its beginning it would next meet the block that is put there. */
+/* Gives a run back. The hand must not point into the middle of the free run that comes of it; it
+ * moves to that run's end, since at its beginning it would next meet the block that is put there.
+ * */
 static void release_locked(struct shard *shard, struct entry *entry)
 {
 	uint32_t first = ldr_slab_release(shard->slab, (uint32_t)(entry - shard->entries));
@@ -196,7 +208,7 @@ static void release_locked(struct shard *shard, struct entry *entry)
 
 static void pin_locked(struct shard *shard, struct entry *entry, struct ldr_memory_block *out)
 {
-	atomic_fetch_add_explicit(&entry->pins, 1, memory_order_relaxed);
+	atomic_fetch_add_explicit(&entry->state, 1, memory_order_relaxed);
 	out->bytes = ldr_slab_at(shard->slab, (uint32_t)(entry - shard->entries));
 	out->length = entry->length;
 	out->pin = entry;
@@ -207,6 +219,7 @@ static bool step_hand_locked(struct shard *shard)
 {
 	uint32_t page = ldr_slab_next(shard->slab, shard->hand);
 	struct entry *entry;
+	unsigned state;
 
 	if (page == LDR_SLAB_NONE) {
 		shard->hand = 0;
@@ -214,14 +227,19 @@ static bool step_hand_locked(struct shard *shard)
 	}
 	entry = &shard->entries[page];
 	shard->hand = page + ldr_slab_run_pages(shard->slab, page);
-	/* Pairs with the release in ldr_memory_unpin: the reader is done with the bytes. */
-	if (atomic_load_explicit(&entry->pins, memory_order_acquire))
+	state = atomic_load_explicit(&entry->state, memory_order_relaxed);
+	if (state & ~STATE_HELD)
 		return true;
-	if (entry->used && entry->held) {
-		entry->used = false;
+	if (state && atomic_load_explicit(&entry->used, memory_order_relaxed)) {
+		atomic_store_explicit(&entry->used, false, memory_order_relaxed);
 		return true;
 	}
-	if (entry->held) {
+	/* Acquire pairs with the release in ldr_memory_unpin: the last reader is done with the
+	 * bytes. */
+	if (!atomic_compare_exchange_strong_explicit(&entry->state, &state, 0, memory_order_acquire,
+						     memory_order_relaxed))
+		return true;
+	if (state) {
 		unlink_locked(shard, entry);
 		shard->evictions++;
 	}
@@ -229,7 +247,8 @@ static bool step_hand_locked(struct shard *shard)
 	return true;
 }
 
-/* A run for length bytes, by eviction if need be; NULL when two rounds of the hand found no room. */
+/* A run for length bytes, by eviction if need be; NULL when two rounds of the hand found no room.
+ * */
 static struct entry *take_locked(struct shard *shard, uint32_t length)
 {
 	unsigned rounds = 0;
@@ -272,7 +291,7 @@ bool ldr_memory_get(struct ldr_memory_cache *cache, const struct ldr_id *id,
 	ldr_mutex_lock(&shard->lock);
 	entry = find_locked(shard, id);
 	if (entry) {
-		entry->used = true;
+		atomic_store_explicit(&entry->used, true, memory_order_relaxed);
 		shard->hits++;
 		pin_locked(shard, entry, out);
 	} else {
@@ -280,6 +299,66 @@ bool ldr_memory_get(struct ldr_memory_cache *cache, const struct ldr_id *id,
 	}
 	ldr_mutex_unlock(&shard->lock);
 	return entry != NULL;
+}
+
+/* A hint is the entry's page and the shard's number, plus one. */
+uint32_t ldr_memory_hint(const struct ldr_memory_cache *cache, const struct ldr_memory_block *block)
+{
+	const struct entry *entry = block->pin;
+
+	for (unsigned i = 0; i < cache->shard_count; i++) {
+		const struct shard *shard = &cache->shards[i];
+		uint64_t page = (uint64_t)(entry - shard->entries);
+
+		if (entry < shard->entries || page >= ldr_slab_pages(shard->slab))
+			continue;
+		return page < UINT32_MAX / SHARDS_MAX ? (uint32_t)page * SHARDS_MAX + i + 1
+						      : LDR_MEMORY_NO_HINT;
+	}
+	return LDR_MEMORY_NO_HINT;
+}
+
+/* Pins an entry that is held; false: it is not. */
+static bool pin_held(struct entry *entry)
+{
+	unsigned state = atomic_load_explicit(&entry->state, memory_order_relaxed);
+
+	while (state & STATE_HELD) {
+		/* Acquire pairs with the release in insert_locked. */
+		if (atomic_compare_exchange_weak_explicit(&entry->state, &state, state + 1,
+							  memory_order_acquire,
+							  memory_order_relaxed))
+			return true;
+	}
+	return false;
+}
+
+bool ldr_memory_get_hinted(struct ldr_memory_cache *cache, const struct ldr_block_ref *block,
+			   uint32_t hint, struct ldr_memory_block *out)
+{
+	struct shard *shard;
+	struct entry *entry;
+
+	if (hint == LDR_MEMORY_NO_HINT || (hint - 1) % SHARDS_MAX >= cache->shard_count)
+		return false;
+	shard = &cache->shards[(hint - 1) % SHARDS_MAX];
+	if ((hint - 1) / SHARDS_MAX >= ldr_slab_pages(shard->slab))
+		return false;
+	entry = &shard->entries[(hint - 1) / SHARDS_MAX];
+	if (!pin_held(entry))
+		return false;
+	out->pin = entry;
+	out->length = entry->length;
+	if (out->length != block->plain_bytes || !ldr_id_equal(&entry->id, &block->id)) {
+		ldr_memory_unpin(cache, out);
+		return false;
+	}
+	out->bytes = ldr_slab_at(shard->slab, (uint32_t)(entry - shard->entries));
+	if (!atomic_load_explicit(&entry->used, memory_order_relaxed))
+		atomic_store_explicit(&entry->used, true, memory_order_relaxed);
+	atomic_fetch_add_explicit(&cache->stripes[ldr_thread_stripe()].hits, 1,
+				  memory_order_relaxed);
+	return true;
 }
 
 /* Finds the block or takes a run for it, which is then filling. */
@@ -296,8 +375,7 @@ static struct entry *begin_put(struct shard *shard, const struct ldr_block_ref *
 		if (entry) {
 			entry->id = block->id;
 			entry->length = block->plain_bytes;
-			entry->held = false;
-			atomic_store_explicit(&entry->pins, 1, memory_order_relaxed);
+			atomic_store_explicit(&entry->state, 1, memory_order_relaxed);
 		} else {
 			shard->refused++;
 		}
@@ -314,7 +392,7 @@ static void end_put(struct shard *shard, struct entry *entry, struct ldr_memory_
 	struct entry *other;
 
 	ldr_mutex_lock(&shard->lock);
-	atomic_fetch_sub_explicit(&entry->pins, 1, memory_order_relaxed);
+	atomic_fetch_sub_explicit(&entry->state, 1, memory_order_relaxed);
 	other = find_locked(shard, &entry->id);
 	if (other) {
 		release_locked(shard, entry);
@@ -357,8 +435,8 @@ void ldr_memory_unpin(struct ldr_memory_cache *cache, struct ldr_memory_block *b
 
 	(void)cache;
 	/* Pairs with the acquire in step_hand_locked and clear_locked. */
-	before = atomic_fetch_sub_explicit(&entry->pins, 1, memory_order_release);
-	assert(before > 0);
+	before = atomic_fetch_sub_explicit(&entry->state, 1, memory_order_release);
+	assert((before & ~STATE_HELD) > 0);
 	(void)before;
 	*block = (struct ldr_memory_block){0};
 }
@@ -370,10 +448,13 @@ static void clear_locked(struct shard *shard)
 	while (page != LDR_SLAB_NONE) {
 		struct entry *entry = &shard->entries[page];
 		uint32_t end = page + ldr_slab_run_pages(shard->slab, page);
+		/* Acquire: as in step_hand_locked. Filling entries are not held, and stay. */
+		unsigned before = atomic_fetch_and_explicit(&entry->state, ~STATE_HELD,
+							    memory_order_acquire);
 
-		if (entry->held)
+		if (before & STATE_HELD)
 			unlink_locked(shard, entry);
-		if (atomic_load_explicit(&entry->pins, memory_order_acquire) == 0)
+		if ((before & ~STATE_HELD) == 0)
 			page = ldr_slab_release(shard->slab, page);
 		else
 			page = end;
@@ -397,6 +478,8 @@ void ldr_memory_stat(struct ldr_memory_cache *cache, struct ldr_memory_stat *out
 
 	sum.misses = atomic_load(&cache->misses_without_shards);
 	sum.refused = atomic_load(&cache->refused_without_shards);
+	for (unsigned i = 0; i < LDR_STRIPES; i++)
+		sum.hits += atomic_load_explicit(&cache->stripes[i].hits, memory_order_relaxed);
 	for (unsigned i = 0; i < cache->shard_count; i++) {
 		struct shard *shard = &cache->shards[i];
 

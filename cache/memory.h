@@ -1,12 +1,12 @@
 /*
  * The memory cache: decoded blocks, keyed by block id.
  *
- * Sharded CLOCK over slab buffers (cache/slab.h): a hit takes one shard's lock shortly, sets the used
- * bit and pins the block by an atomic count; the bytes of a pinned block never move or change. A block
- * that finds no room (all pinned) is simply not kept.
+ * Sharded CLOCK over slab buffers (cache/slab.h): a hit takes one shard's lock shortly, sets the
+ * used bit and pins the block by an atomic count; the bytes of a pinned block never move or change.
+ * A block that finds no room (all pinned) is simply not kept.
  *
- * Each shard's hand goes through its arena in the order of addresses, not of arrival: what it evicts
- * lies side by side, so that room for a long block appears after a few short ones.
+ * Each shard's hand goes through its arena in the order of addresses, not of arrival: what it
+ * evicts lies side by side, so that room for a long block appears after a few short ones.
  *
  * Bounds: all blocks and their headers together stay within the capacity given. A hit allocates
  * nothing.
@@ -53,6 +53,15 @@ LDR_API bool ldr_memory_has(struct ldr_memory_cache *cache, const struct ldr_id 
 /* True: *out is pinned. */
 LDR_API bool ldr_memory_get(struct ldr_memory_cache *cache, const struct ldr_id *id,
 			    struct ldr_memory_block *out);
+/* The same without a lock, for readers that come back to a block: the hint says where it was the
+ * last time. LDR_MEMORY_NO_HINT, or one that is not right any more, gives false and costs little;
+ * then get, and keep what ldr_memory_hint says of the pin. */
+#define LDR_MEMORY_NO_HINT 0u
+LDR_API bool ldr_memory_get_hinted(struct ldr_memory_cache *cache,
+				   const struct ldr_block_ref *block, uint32_t hint,
+				   struct ldr_memory_block *out);
+LDR_API uint32_t ldr_memory_hint(const struct ldr_memory_cache *cache,
+				 const struct ldr_memory_block *block);
 /* Copies the bytes in (a block that is there already is left as it is). With out, the block is also
  * pinned; false when it was not kept (out is then untouched). */
 LDR_API bool ldr_memory_put(struct ldr_memory_cache *cache, const struct ldr_block_ref *block,

@@ -27,8 +27,10 @@ struct ldr_placement {
 /* What a layer over a tree stands on. Everything is borrowed until owner_free is called with the
  * layer's end. */
 struct ldr_tree_layer_parts {
-	size_t size;      /* sizeof(struct ldr_tree_layer_parts) */
-	const char *kind; /* static: "archive", "release" */
+	size_t size;     /* sizeof(struct ldr_tree_layer_parts) */
+	bool is_release; /* what `which` calls it: "release", else "archive" */
+	/* encrypted and without its key: names are listed, opening is LDR_ENOKEY */
+	bool locked;
 	const struct ldr_tree *tree;
 	struct ldr_source *source;
 	struct ldr_memory_cache *memory;       /* the one that source uses, or NULL */

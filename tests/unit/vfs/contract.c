@@ -11,9 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "client/archive.h"
 #include "tests/support/table_layer.h"
 #include "vfs/layer_memory.h"
 #include "vfs/layer_native.h"
+#include "vfs/layer_tree.h"
 
 static char deep[CONTRACT_DEEP_BYTES];
 
@@ -28,7 +30,7 @@ const struct contract_file contract_content[] = {
 	{"dir/sub/deep.bin", deep, sizeof(deep)},
 	{"other", NULL, 0},
 	{"other/.hidden", "h", 1},
-	{"other/...", "dots", 4},
+	{"other/...x", "dots", 4},
 };
 const size_t contract_content_count = sizeof(contract_content) / sizeof(contract_content[0]);
 
@@ -126,6 +128,29 @@ static struct ldr_layer *table(enum share share, bool live)
 									  row->length};
 	}
 	must(table_layer_new(rows[share], counts[share], live, NULL, &layer, &err), &err);
+	return layer;
+}
+
+/* A pack of the whole content, mounted as the options say. */
+static struct ldr_layer *archive(const char *folder, enum ldr_codec_policy policy,
+				 struct ldr_archive_options options)
+{
+	const struct ldr_codec_choice choice = {.policy = policy};
+	struct ldr_error err = {.status = LDR_OK};
+	struct ldr_build_options build = {.size = sizeof(build), .codec = choice};
+	struct ldr_archive_request request = {.size = sizeof(request), .build = &build};
+	struct ldr_archive_outcome outcome;
+	struct ldr_layer *layer;
+	char source[512], path[512];
+
+	ldr_layer_unref(native(folder, "packed", ALL, (struct ldr_native_options){.size = 0}));
+	snprintf(source, sizeof(source), "%s/packed", folder);
+	snprintf(path, sizeof(path), "%s/content.pack", folder);
+	request.folder = source;
+	request.out_path = path;
+	must(ldr_archive_folder(&request, &outcome, &err), &err);
+	options.size = sizeof(options);
+	must(ldr_layer_archive_open(path, &options, &layer, &err), &err);
 	return layer;
 }
 
@@ -232,6 +257,54 @@ static void three_layers(struct ldr_vfs *vfs, const char *folder)
 	mount(vfs, 3, memory(NONE), "", LDR_MOUNT_WRITE);
 }
 
+#define PLAIN ((struct ldr_archive_options){.size = 0})
+#define MAPPED ((struct ldr_archive_options){.map = true})
+#define TIGHT ((struct ldr_archive_options){.memory_bytes = 4096})
+
+static void archive_raw(struct ldr_vfs *vfs, const char *folder)
+{
+	mount(vfs, 1, archive(folder, LDR_POLICY_NONE, PLAIN), "", 0);
+}
+
+static void archive_mapped(struct ldr_vfs *vfs, const char *folder)
+{
+	mount(vfs, 1, archive(folder, LDR_POLICY_NONE, MAPPED), "", 0);
+}
+
+static void archive_lz4(struct ldr_vfs *vfs, const char *folder)
+{
+	mount(vfs, 1, archive(folder, LDR_POLICY_LZ4, PLAIN), "", 0);
+}
+
+static void archive_zstd_tight(struct ldr_vfs *vfs, const char *folder)
+{
+	mount(vfs, 1, archive(folder, LDR_POLICY_ZSTD, TIGHT), "", 0);
+}
+
+static void archive_folding(struct ldr_vfs *vfs, const char *folder)
+{
+	mount(vfs, 1, archive(folder, LDR_POLICY_LZ4, PLAIN), "", LDR_MOUNT_FOLD_CASE);
+}
+
+static void memory_over_archive(struct ldr_vfs *vfs, const char *folder)
+{
+	mount(vfs, 1, archive(folder, LDR_POLICY_LZ4, PLAIN), "", 0);
+	mount(vfs, 2, memory(NONE), "", LDR_MOUNT_WRITE);
+}
+
+static void watched_over_archive(struct ldr_vfs *vfs, const char *folder)
+{
+	mount(vfs, 1, archive(folder, LDR_POLICY_NONE, PLAIN), "", 0);
+	mount(vfs, 2, native(folder, "n", NONE, WATCHED), "", LDR_MOUNT_WRITE);
+}
+
+static void archive_in_three(struct ldr_vfs *vfs, const char *folder)
+{
+	mount(vfs, 1, archive(folder, LDR_POLICY_ZSTD, PLAIN), "", 0);
+	mount(vfs, 2, native(folder, "n", EVEN, READ_ONLY), "", 0);
+	mount(vfs, 3, memory(NONE), "", LDR_MOUNT_WRITE);
+}
+
 /* The write target is not the first that is asked, and empty memory layers lie at other points. */
 static void target_below(struct ldr_vfs *vfs, const char *folder)
 {
@@ -257,6 +330,14 @@ const struct contract_stack contract_stacks[] = {
 	{"watched+table", true, false, watched_over_table},
 	{"memory+native", true, false, memory_over_native},
 	{"3layer", true, false, three_layers},
+	{"archive", false, false, archive_raw},
+	{"archive-mapped", false, false, archive_mapped},
+	{"archive-lz4", false, false, archive_lz4},
+	{"archive-zstd-tight", false, false, archive_zstd_tight},
+	{"archive-folding", false, false, archive_folding},
+	{"memory+archive", true, false, memory_over_archive},
+	{"watched+archive", true, false, watched_over_archive},
+	{"3layer-archive", true, false, archive_in_three},
 	{"target-below", true, true, target_below},
 };
 const size_t contract_stack_count = sizeof(contract_stacks) / sizeof(contract_stacks[0]);
