@@ -10,6 +10,7 @@ stdio of the same run (1 is as fast), with the fewest and the most threads of th
   --platform  names the file and stands in the title (linux)
   --label     a second line of the title: machine, date, commit
   --list      prints the rows as CSV instead of drawing
+  --summary   prints Markdown instead: a line a target, a column a scenario, "ratio / ratio" with the fewest and the most threads
 
 Exit status: 0 done, 1 a table cannot be read or has no ratio to draw, 2 usage.
 """
@@ -186,6 +187,29 @@ def draw(rows, platform, label, out):
     return path
 
 
+def short(ratio):
+    """A ratio in as few digits as say something."""
+    if ratio is None:
+        return "-"
+    return f"{ratio:.0f}" if ratio >= 20 else f"{ratio:.1f}" if ratio >= 5 else f"{ratio:.2f}" if ratio >= 0.1 else f"{ratio:.3f}"
+
+
+def print_summary(rows):
+    """All ratios as one Markdown table for each kind of scenario (the word before the dot)."""
+    ratios = {(row["target"], row["scenario"], row["threads"]): row["vs_stdio"] for row in rows}
+    counts = sorted(set(row["threads"] for row in rows))
+    threads = sorted({counts[0], counts[-1]}) if counts else []
+    for kind in dict.fromkeys(name.split(".")[0] for name in in_order(rows, "scenario")):
+        scenarios = [name for name in in_order(rows, "scenario") if name.split(".")[0] == kind]
+        print(f"\n| vs stdio, {' / '.join(map(str, threads))} threads | " + " | ".join(scenarios) + " |")
+        print("|---|" + "--:|" * len(scenarios))
+        for target in in_order(rows, "target"):
+            cells = [[ratios.get((target, name, count)) for count in threads] for name in scenarios]
+            if target != "base:stdio" and any(value for cell in cells for value in cell):
+                texts = [" / ".join(map(short, cell)) if any(cell) else "" for cell in cells]
+                print(f"| {target} | " + " | ".join(texts) + " |")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--platform", default="linux")
@@ -194,6 +218,7 @@ def main():
     parser.add_argument("--out", default=".")
     parser.add_argument("--label", default="")
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--summary", action="store_true")
     args = parser.parse_args()
     if not args.platform or "/" in args.platform:
         parser.error("--platform: a name without a slash")
@@ -204,6 +229,8 @@ def main():
             writer.writerow(COLUMNS)
             for row in rows:
                 writer.writerow("-" if row[name] is None else row[name] for name in COLUMNS)
+        elif args.summary:
+            print_summary(rows)
         else:
             print(draw(rows, args.platform, args.label, args.out))
     except TableError as error:

@@ -1,19 +1,78 @@
 #!/bin/bash
-# run.sh   every benchmark in turn, by hand on a quiet machine; reports go to build/bench. Assets come from
-# $LARDER_CORPORA (bench/corpora.sh brings them); what needs assets that are not there is said to be skipped.
+# run.sh [delivery|vfs|vfs-full]...   every benchmark in turn (the first two), by hand on a quiet machine; reports go to
+# build/bench. Assets come from $LARDER_CORPORA (bench/corpora.sh brings them); what needs assets that are not there is said
+# to be skipped.
+#
+#   delivery   publishing, fetching and updating beside casync
+#   vfs        the virtual file system: the targets of the table of limits with 1 and 8 threads (under 15 minutes), then each limit
+#   vfs-full   all its targets with 1, 2, 4 and 8 threads, cold, block sizes, traces: the tables of docs/measurements.md (over an hour)
 set -u
 cd "$(dirname "$0")/.." || exit 1
 corpora=${LARDER_CORPORA:-${XDG_CACHE_HOME:-$HOME/.cache}/larder-corpora}
 mkdir -p build/bench
 status=0
-for name in wesnoth openmoji mame warzone2100; do
-	last=$(ls -d "$corpora/$name"/[0-9] 2>/dev/null | tail -1)
-	if [ -z "$last" ] || [ "$(basename "$last")" -lt 2 ]; then
-		echo "skipped: delivery of $name (no corpus)"
-		continue
-	fi
-	before=$corpora/$name/$(($(basename "$last") - 1))
-	echo "delivery of $name, $(basename "$before") to $(basename "$last")"
-	python3 bench/delivery.py "$before" "$last" --rounds "${ROUNDS:-5}" --csv "build/bench/delivery-$name.csv" || status=1
+
+delivery() {
+	local name last before
+	for name in wesnoth openmoji mame warzone2100; do
+		last=$(ls -d "$corpora/$name"/[0-9] 2>/dev/null | tail -1)
+		if [ -z "$last" ] || [ "$(basename "$last")" -lt 2 ]; then
+			echo "skipped: delivery of $name (no corpus)"
+			continue
+		fi
+		before=$corpora/$name/$(($(basename "$last") - 1))
+		echo "delivery of $name, $(basename "$before") to $(basename "$last")"
+		python3 bench/delivery.py "$before" "$last" --rounds "${ROUNDS:-5}" --csv "build/bench/delivery-$name.csv" || status=1
+	done
+}
+
+# vfs_bench with tables build/bench/NAME.{csv,md} and build/bench/NAME-spread.csv
+vfs_bench() { # name options...
+	local name=$1
+	shift
+	"${BUILD:-build/release}/bench/vfs_bench" --csv "build/bench/$name.csv" --md "build/bench/$name.md" \
+		--spread "build/bench/$name-spread.csv" "$@"
+}
+
+# Each target that a limit names, on either side.
+limit_targets() { grep -v '^#' bench/vfs_limits.tsv | cut -f 2,5 | tr '\t' '\n' | sort -u | paste -sd, -; }
+
+chart() { # name extra...
+	local name=$1
+	shift
+	/usr/bin/python3 bench/charts.py --platform "$name" --input "build/bench/$name.csv" --out build/bench \
+		--label "$(uname -sr), $(nproc) processors, $(date -u +%F)" "$@"
+}
+
+vfs() {
+	vfs_bench vfs --threads 1,8 --scale "${SCALE:-1}" --targets "$(limit_targets)" || { status=1; return; }
+	chart vfs
+	python3 bench/vfs_limits.py build/bench/vfs.csv >build/bench/vfs-limits.tsv
+	awk -F'\t' '{ verdict = ($2 != "none" && $2 + 0 >= $3 + 0) ? "PASS" : "FAIL"; printf "%-78s %10s >= %-6s %s\n", $1, $2, $3, verdict
+		count[verdict]++ } END { printf "limits: %d hold, %d do not\n", count["PASS"], count["FAIL"] }' build/bench/vfs-limits.tsv
+}
+
+vfs_full() {
+	local kib trace name
+	vfs_bench vfs-full --threads 1,2,4,8 || status=1
+	vfs_bench vfs-cold --threads 1,8 --cold --scenarios read.small,read.medium,read.large.seq,read.large.rand || status=1
+	for kib in 16 64 128; do
+		vfs_bench "vfs-block-$kib" --threads 1 --block-size $kib --scenarios read.small,read.medium,read.large.seq,read.large.rand \
+			--targets base:stdio,vfs:archive-lz4,vfs:archive-lz4-small,vfs:archive-zstd || status=1
+	done
+	for trace in bench/traces/*.tsv.gz; do
+		name=$(basename "$trace" .tsv.gz)
+		vfs_bench "vfs-trace-$name" --threads 1 --trace "$trace" || status=1
+	done
+	chart vfs-full $(printf -- '--extra %s ' build/bench/vfs-trace-*[a-z].csv)
+}
+
+for part in "${@:-delivery}" $([ $# -gt 0 ] || echo vfs); do
+	case $part in
+	delivery) delivery ;;
+	vfs) vfs ;;
+	vfs-full) vfs_full ;;
+	*) sed -n '2,9p' "$0"; exit 2 ;;
+	esac
 done
 exit $status

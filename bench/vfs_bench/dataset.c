@@ -13,9 +13,9 @@
 
 #define PIECE_BYTES (64u * 1024)
 /* lz4 keeps 3 bytes of its own beside the literals for each match of the lengths below. */
-#define LITERAL_LEAST 5
+#define LITERAL_LEAST 4
 #define LITERAL_SPAN 8
-#define MATCH_LEAST 24
+#define MATCH_LEAST 28
 #define MATCH_SPAN 32
 #define HISTORY_LEAST 64
 #define HISTORY_MOST 2048
@@ -141,7 +141,7 @@ static char *stamp_text(const struct bench_env *env)
 {
 	char *text;
 
-	if (asprintf(&text, "vfs_bench 1: seed %llu, small %u, medium %u, large %llu\n",
+	if (asprintf(&text, "vfs_bench 2: seed %llu, small %u, medium %u, large %llu\n",
 		     (unsigned long long)env->options->seed, env->counts.small, env->counts.medium,
 		     (unsigned long long)env->counts.large_bytes) < 0)
 		abort();

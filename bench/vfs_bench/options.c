@@ -171,6 +171,16 @@ static bool parse_scale(const char *text, double *out)
 	return false;
 }
 
+static bool parse_block_size(const char *text, unsigned *out)
+{
+	if (!parse_unsigned("block-size", text, 4, 128, out))
+		return false;
+	if ((*out & (*out - 1)) == 0)
+		return true;
+	bench_say("--block-size %s: 4, 8, 16, 32, 64 or 128", text);
+	return false;
+}
+
 static bool parse_number(int code, const char *text, struct bench_options *out)
 {
 	unsigned seed = 0;
@@ -183,7 +193,7 @@ static bool parse_number(int code, const char *text, struct bench_options *out)
 	case OPT_MAX_MS:
 		return parse_unsigned("max-ms", text, 1, 600000, &out->max_ms);
 	case OPT_BLOCK_SIZE:
-		return parse_unsigned("block-size", text, 1, 128, &out->block_kib);
+		return parse_block_size(text, &out->block_kib);
 	case OPT_SEED:
 		if (!parse_unsigned("seed", text, 0, UINT_MAX, &seed))
 			return false;

@@ -244,7 +244,8 @@ static bool http_read_at(struct bench_file *file, void *bytes, size_t length, ui
 	status = request(client, (const char *)(uintptr_t)file->word[0], true, range);
 	if (status == 416) /* at or past the end */
 		client->length = 0;
-	else if (status != 206 || client->length > length)
+	else if ((status != 206 && client->length) ||
+		 client->length > length) /* 200: an empty file */
 		return false;
 	memcpy(bytes, client->bytes, client->length);
 	*out_length = client->length;

@@ -118,7 +118,10 @@ static bool physfs_read(struct bench_file *file, void *bytes, size_t length, siz
 static bool physfs_read_at(struct bench_file *file, void *bytes, size_t length, uint64_t offset,
 			   size_t *out_length)
 {
-	return PHYSFS_seek(file->object, offset) && physfs_read(file, bytes, length, out_length);
+	*out_length = 0;
+	if (!PHYSFS_seek(file->object, offset))
+		return PHYSFS_getLastErrorCode() == PHYSFS_ERR_PAST_EOF;
+	return physfs_read(file, bytes, length, out_length);
 }
 
 static bool physfs_write(struct bench_file *file, const void *bytes, size_t length)
