@@ -29,7 +29,7 @@ static void nap(void)
 	nanosleep(&(struct timespec){0, WAIT_STEP_MS * 1000000L}, NULL);
 }
 
-bool bench_process_start(const char *const *argv, struct bench_process *out)
+bool bench_process_start(const char *const *argv, const char *errors, struct bench_process *out)
 {
 	posix_spawn_file_actions_t actions;
 	int ends[2], code;
@@ -41,6 +41,9 @@ bool bench_process_start(const char *const *argv, struct bench_process *out)
 	posix_spawn_file_actions_init(&actions);
 	posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
 	posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
+	if (errors)
+		posix_spawn_file_actions_addopen(&actions, 2, errors, O_WRONLY | O_CREAT | O_TRUNC,
+						 0644);
 	code = posix_spawnp(&id, argv[0], &actions, NULL, (char *const *)(uintptr_t)argv, environ);
 	posix_spawn_file_actions_destroy(&actions);
 	close(ends[1]);
@@ -82,7 +85,7 @@ bool bench_process_run(const char *const *argv)
 	char drained[512];
 	int status = 0;
 
-	if (!bench_process_start(argv, &process))
+	if (!bench_process_start(argv, NULL, &process))
 		return false;
 	while (read(process.output, drained, sizeof(drained)) > 0)
 		;

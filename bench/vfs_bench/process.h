@@ -15,8 +15,8 @@ struct bench_process {
 	int output; /* its standard output */
 };
 
-/* argv ends with NULL; the program is searched in the path. */
-bool bench_process_start(const char *const *argv, struct bench_process *out);
+/* argv ends with NULL; the program is searched in the path. Its standard error goes to the file `errors` (NULL: to ours). */
+bool bench_process_start(const char *const *argv, const char *errors, struct bench_process *out);
 /* Ends it by SIGTERM, then SIGKILL after five seconds. Nothing to do when there is none. */
 void bench_process_stop(struct bench_process *process);
 /* Whether it ended with status 0. */

@@ -96,7 +96,7 @@ static bool start_nginx(struct http *http, const char *root, char **out_prefix)
 		int port = bench_free_port();
 
 		if (port < 0 || !write_config(config, root, port, http->gzip) ||
-		    !bench_process_start(argv, &http->nginx))
+		    !bench_process_start(argv, NULL, &http->nginx))
 			break;
 		good = bench_port_answers(port, &http->nginx);
 		if (!good)

@@ -186,7 +186,7 @@ static bool read_stream(struct reader *reader, const char *path)
 	FILE *stream;
 	bool good;
 
-	if (!bench_process_start(argv, &unpacker))
+	if (!bench_process_start(argv, NULL, &unpacker))
 		return false;
 	stream = fdopen(unpacker.output, "r"); /* style: the descriptor is close-on-exec */
 	good = stream && read_lines(reader, stream, path);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "bench/vfs_bench/packs.h"
+#include "bench/vfs_bench/remote.h"
 #include "bench/vfs_bench/vfs_targets.h"
 #include "vfs/layer_memory.h"
 #include "vfs/layer_native.h"
@@ -168,12 +169,15 @@ static bool mount_parts(struct bench_mounts *mounts, struct bench_env *env,
 			const struct bench_recipe *recipe)
 {
 	unsigned parts = recipe->parts;
+	const unsigned remote = BENCH_PART_WARM | BENCH_PART_COLD;
 
 	if (parts & BENCH_PART_NATIVE && !mount_native(mounts, env, parts))
 		return false;
 	if (parts & BENCH_PART_MEMORY && !mount_memory(mounts, env))
 		return false;
 	if (parts & BENCH_PART_ARCHIVE && !mount_archive(mounts, env, recipe))
+		return false;
+	if (parts & remote && !bench_remote_mount(mounts, env, parts & BENCH_PART_COLD))
 		return false;
 	if (parts & BENCH_PART_NESTED && !mount_around(mounts))
 		return false;
@@ -188,6 +192,7 @@ void bench_mounts_down(void *self)
 	struct bench_mounts *mounts = self;
 
 	ldr_vfs_free(mounts->vfs);
+	bench_remote_free(mounts->remote);
 	free(mounts);
 }
 

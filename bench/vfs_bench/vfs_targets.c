@@ -4,6 +4,7 @@
 #include "bench/vfs_bench/vfs_targets.h"
 
 #include "bench/vfs_bench/packs.h"
+#include "bench/vfs_bench/remote.h"
 #include "bench/vfs_bench/vfs_mounts.h"
 
 /* A target whose cache is too small for the data is never warm: it may allocate. */
@@ -27,6 +28,8 @@ RECIPE(memory_archive, BENCH_PART_ARCHIVE | BENCH_PART_SCRATCH, BENCH_PACK_PLAIN
 RECIPE(three, BENCH_PART_ARCHIVE | BENCH_PART_OVERRIDE | BENCH_PART_SCRATCH, BENCH_PACK_PLAIN);
 RECIPE(nested, BENCH_PART_ARCHIVE | BENCH_PART_NESTED, BENCH_PACK_PLAIN);
 RECIPE(embedded, BENCH_PART_ARCHIVE | BENCH_PART_EMBEDDED, BENCH_PACK_PLAIN);
+RECIPE(remote_warm, BENCH_PART_WARM, 0);
+RECIPE(remote_cold, BENCH_PART_COLD, 0);
 
 #define TARGET(label, what, which)                                                                 \
 	{                                                                                          \
@@ -50,6 +53,16 @@ static const struct bench_target targets[] = {
 	TARGET("3layer", ALL, three),
 	TARGET("nested8", READS, nested),
 	TARGET("embedded", READS, embedded),
+	TARGET("remote-warm", READS, remote_warm),
+	{
+		.name = "vfs:remote-cold",
+		.traits = BENCH_OPENS,
+		.ops = &bench_vfs_ops,
+		.recipe = &remote_cold,
+		.up = bench_mounts_up,
+		.down = bench_mounts_down,
+		.ready = bench_remote_chill,
+	},
 };
 
 const struct bench_target *bench_vfs_targets(size_t *out_count)
