@@ -12,6 +12,7 @@
  * A whole program built with seams takes one order from the environment, LARDER_SEAM:
  *	kill STEP N		SIGKILL to itself after the n-th such step
  *	fail CALL N ERRNO	the n-th such call fails
+ *	skip CALL		no such call happens, and all of them succeed
  *
  * State: the seams are the one exception to "no mutable globals": they reach into code that must not
  * know them. Threads: orders are given while no other thread runs; counting is atomic.
