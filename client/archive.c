@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "common/bytes.h"
+#include "common/os.h"
 #include "common/publisher.h"
 #include "packs/pack_writer.h"
 
@@ -15,6 +16,7 @@
 struct output {
 	struct ldr_root *root;
 	const char *name; /* points into the path that was given */
+	struct ldr_protection protection;
 	struct ldr_id id;
 	uint64_t size_bytes;
 };
@@ -30,6 +32,39 @@ static enum ldr_status output_begin(void *context, struct ldr_stream **out_strea
 	return ldr_stream_begin(output->root, "", &options, out_stream, err);
 }
 
+/* The pack that was just written, still without a name. */
+static enum ldr_status open_plain(struct ldr_stream *stream, struct ldr_pack **out_plain,
+				  struct ldr_error *err)
+{
+	int fd;
+	int code = ldr_os_duplicate(ldr_stream_fd(stream), &fd);
+
+	if (code)
+		return ldr_fail_errno(err, code, "pack just written");
+	return ldr_pack_open_fd(fd, "pack just written", NULL, out_plain, err);
+}
+
+/* In the plain pack's place comes its protected copy. Takes the stream. */
+static enum ldr_status protect(struct output *output, struct ldr_stream *stream,
+			       struct ldr_error *err)
+{
+	const struct ldr_publish_options options = {.sync = LDR_SYNC_FILE_AND_FOLDER};
+	LDR_AUTO_PACK struct ldr_pack *plain = NULL;
+	struct ldr_stream *copy = NULL;
+	enum ldr_status status = open_plain(stream, &plain, err);
+
+	if (!status)
+		status = ldr_stream_begin(output->root, "", &options, &copy, err);
+	if (!status)
+		status = ldr_pack_protect(plain, &output->protection, copy, &output->id,
+					  &output->size_bytes, err);
+	ldr_stream_abort(stream);
+	if (!status)
+		return ldr_stream_commit(copy, output->name, NULL, err);
+	ldr_stream_abort(copy);
+	return status;
+}
+
 static enum ldr_status output_finish(void *context, struct ldr_stream *stream,
 				     const struct ldr_id *id, uint64_t size_bytes, uint32_t ordinal,
 				     struct ldr_error *err)
@@ -37,6 +72,8 @@ static enum ldr_status output_finish(void *context, struct ldr_stream *stream,
 	struct output *output = context;
 
 	(void)ordinal;
+	if (output->protection.flags)
+		return protect(output, stream, err);
 	output->id = *id;
 	output->size_bytes = size_bytes;
 	return ldr_stream_commit(stream, output->name, NULL, err);
@@ -88,7 +125,7 @@ static enum ldr_status pack_folder(const struct ldr_archive_request *request, st
 enum ldr_status ldr_archive_folder(const struct ldr_archive_request *request,
 				   struct ldr_archive_outcome *out, struct ldr_error *err)
 {
-	struct output output = {0};
+	struct output output = {.protection = request->protection};
 	enum ldr_status status = ldr_root_open_above(request->out_path, &output.root, &output.name,
 						     err);
 

@@ -10,6 +10,7 @@
 
 #include "client/view.h"
 #include "packs/builder.h"
+#include "packs/pack_protect.h"
 
 struct ldr_archive_outcome {
 	struct ldr_id id;
@@ -27,6 +28,9 @@ struct ldr_archive_request {
 	const struct ldr_scan_options *scan;   /* NULL: the defaults */
 	const struct ldr_build_options *build; /* kind is set here */
 	struct ldr_scan_report *report;        /* may be NULL */
+	/* flags of 0: none. A plain copy lies in the folder of out_path, without a name that anybody
+	 * knows, until the protected one is written. */
+	struct ldr_protection protection;
 };
 
 /* Packs a folder into out_path, which appears whole or not at all; a file that is there is replaced.

@@ -44,7 +44,8 @@ static enum ldr_status open_pack_view(struct ldr_view *view, const struct ldr_lo
 				      const struct ldr_view_options *view_options,
 				      struct ldr_error *err)
 {
-	struct ldr_pack_options options = {0};
+	const struct ldr_pack_options options = {.mode = LDR_PACK_LOCAL,
+						 .title_key = view_options->title_key};
 	enum ldr_status status = ldr_pack_open(source->path, &options, &view->pack, err);
 
 	if (!status)

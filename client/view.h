@@ -34,11 +34,13 @@ struct ldr_view_options {
 	bool offline; /* ask no host: what is held, or LDR_EOFFLINE */
 	struct ldr_transport_options transport;
 	size_t memory_bytes; /* of the memory cache; 0: none */
+	/* LDR_TITLE_KEY_BYTES, for an encrypted pack; without it such a pack's files are LDR_ENOKEY. */
+	const uint8_t *title_key;
 };
 
 /* A pack needs no key; where keys are given it must carry a record that one of them has signed, and its
  * tree must be the record's. A cache folder that cannot be had is gone without when keys are given.
- * LDR_EUSAGE: no key trusted for this store yet. LDR_EUNTRUSTED, LDR_ENOTFOUND (channel, release, file),
+ * LDR_EUSAGE: no key trusted for this store yet. LDR_EUNTRUSTED (also another title key), LDR_ENOTFOUND (channel, release, file),
  * LDR_ENET, LDR_EOFFLINE, ... */
 LDR_API enum ldr_status ldr_view_open(const struct ldr_location *source,
 				      const struct ldr_view_options *options,

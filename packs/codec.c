@@ -13,6 +13,7 @@
 #include <string.h>
 #include <zstd.h>
 
+#include "common/aead.h"
 #include "common/bytes.h"
 
 #define ZSTD_LEVEL_DEFAULT 3
@@ -27,6 +28,7 @@ struct ldr_coder {
 	ZSTD_DCtx *expander;
 	void *lz4_state;
 	void *lz4hc_state;
+	struct ldr_aead *aead;
 	uint8_t *scratch;
 	uint8_t *trial; /* ZSTD_compressBound of a whole block */
 };
@@ -44,6 +46,7 @@ void ldr_coder_free(struct ldr_coder *coder)
 	ZSTD_freeDCtx(coder->expander);
 	free(coder->lz4_state);
 	free(coder->lz4hc_state);
+	ldr_aead_free(coder->aead);
 	free(coder->scratch);
 	free(coder->trial);
 	free(coder);
@@ -59,6 +62,13 @@ uint8_t *ldr_coder_scratch(struct ldr_coder *coder)
 	if (!coder->scratch)
 		coder->scratch = malloc(LDR_STORED_MAX_BYTES);
 	return coder->scratch;
+}
+
+struct ldr_aead *ldr_coder_aead(struct ldr_coder *coder)
+{
+	if (!coder->aead)
+		coder->aead = ldr_aead_new();
+	return coder->aead;
 }
 
 const char *ldr_codec_name(enum ldr_codec codec)

@@ -20,6 +20,7 @@
 
 /* Reused zstd and lz4 state; 1 to 3 MB after first use at high levels. */
 struct ldr_coder;
+struct ldr_aead;
 
 struct ldr_coder *ldr_coder_new(void); /* NULL: out of memory */
 void ldr_coder_free(struct ldr_coder *coder);
@@ -27,6 +28,8 @@ void ldr_coder_cleanup(struct ldr_coder **coder);
 /* LDR_STORED_MAX_BYTES for the caller's stored bytes, so that whoever reads blocks needs no buffer of its
  * own; no function here touches it. Borrowed until free; NULL: out of memory. */
 uint8_t *ldr_coder_scratch(struct ldr_coder *coder);
+/* A context for sealed blocks, made when first asked for. Borrowed until free; NULL: out of memory. */
+struct ldr_aead *ldr_coder_aead(struct ldr_coder *coder);
 #define LDR_AUTO_CODER __attribute__((cleanup(ldr_coder_cleanup)))
 
 enum ldr_codec_policy {

@@ -34,7 +34,12 @@
 #define LDR_PACK_SECTIONS_MAX 16u
 #define LDR_PACK_ALIGN_MAX 65536u
 
-/* Header flags; 0 in version 1 packs that are published. Both are for local archives only. */
+/* The key that an encrypted pack's owner keeps; what hangs on it stands in the header. */
+#define LDR_TITLE_KEY_BYTES 32u
+#define LDR_PACK_SALT_BYTES 16u
+#define LDR_PACK_PROOF_BYTES 24u
+
+/* Header flags, one at most; 0 in packs that are published: both are for local archives only. */
 #define LDR_PACK_FLAG_XOR 1u       /* obfuscation, protects nothing */
 #define LDR_PACK_FLAG_ENCRYPTED 2u /* AES-256-GCM per block */
 

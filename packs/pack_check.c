@@ -14,9 +14,6 @@
 #define INDEX_BYTES_DEFAULT (UINT64_C(1) << 30)
 #define ENTRIES_DEFAULT (16u * 1024 * 1024)
 #define FLAGS_KNOWN (LDR_PACK_FLAG_XOR | LDR_PACK_FLAG_ENCRYPTED)
-#define HEADER_RESERVED 20
-#define HEADER_SALT 24
-#define HEADER_REST 40
 
 static bool all_zero(const uint8_t *bytes, size_t length)
 {
@@ -28,27 +25,48 @@ static bool all_zero(const uint8_t *bytes, size_t length)
 
 /* ---- header ---- */
 
-static enum ldr_status check_header_flags(const struct ldr_pack *pack, uint32_t flags,
+static enum ldr_status check_header_flags(const struct ldr_pack *pack, uint32_t flags, bool local,
 					  struct ldr_error *err)
 {
 	if (flags & ~FLAGS_KNOWN)
 		return ldr_fail(err, LDR_EUNSUPPORTED, "pack %s: header flags %#x, known are %#x",
 				pack->name, flags, FLAGS_KNOWN);
-	if (flags & LDR_PACK_FLAG_ENCRYPTED)
+	if (flags == FLAGS_KNOWN)
 		return ldr_fail(err, LDR_EUNSUPPORTED,
-				"pack %s: encrypted pack: not supported by this build", pack->name);
-	if (flags & LDR_PACK_FLAG_XOR)
+				"pack %s: header flags %#x: obfuscated and encrypted at once",
+				pack->name, flags);
+	if (flags && !local)
 		return ldr_fail(err, LDR_EUNSUPPORTED,
-				"pack %s: obfuscated pack: not supported by this build",
-				pack->name);
+				"pack %s: %s pack: not supported here, only as a local archive",
+				pack->name, flags & LDR_PACK_FLAG_XOR ? "obfuscated" : "encrypted");
 	return LDR_OK;
 }
 
-static enum ldr_status check_header(struct ldr_pack *pack, struct ldr_error *err)
+/* What belongs to encrypted packs is zero in all others. */
+static enum ldr_status check_header_rest(struct ldr_pack *pack, uint32_t flags,
+					 struct ldr_error *err)
+{
+	const uint8_t *header = pack->header;
+	bool sealed = flags & LDR_PACK_FLAG_ENCRYPTED;
+	bool salt = !all_zero(header + HEADER_SALT, LDR_PACK_SALT_BYTES);
+
+	if (!all_zero(header + HEADER_RESERVED, HEADER_SALT - HEADER_RESERVED) ||
+	    (!sealed && !all_zero(header + HEADER_PROOF, LDR_PACK_PROOF_BYTES)))
+		return ldr_fail(err, LDR_ECORRUPT, "pack %s: reserved header bytes are not zero",
+				pack->name);
+	if (salt != sealed)
+		return ldr_fail(err, LDR_ECORRUPT, "pack %s: %s", pack->name,
+				salt ? "salt in a plain pack" : "encrypted without a salt");
+	return LDR_OK;
+}
+
+static enum ldr_status check_header(struct ldr_pack *pack, const struct ldr_pack_options *options,
+				    struct ldr_error *err)
 {
 	const uint8_t *header = pack->header;
 	uint32_t version = (uint32_t)ldr_get_le(header + 8, 4);
-	uint32_t align = (uint32_t)ldr_get_le(header + 16, 4);
+	uint32_t align = (uint32_t)ldr_get_le(header + HEADER_ALIGN, 4);
+	uint32_t flags = (uint32_t)ldr_get_le(header + HEADER_FLAGS, 4);
 	enum ldr_status status;
 
 	if (memcmp(header, LDR_PACK_MAGIC, 8) != 0)
@@ -57,20 +75,17 @@ static enum ldr_status check_header(struct ldr_pack *pack, struct ldr_error *err
 	if (version != LDR_PACK_VERSION)
 		return ldr_fail(err, LDR_EUNSUPPORTED, "pack %s: version %u, known is %u",
 				pack->name, version, LDR_PACK_VERSION);
-	status = check_header_flags(pack, (uint32_t)ldr_get_le(header + 12, 4), err);
+	status = check_header_flags(pack, flags, options->mode & LDR_PACK_LOCAL, err);
 	if (status != LDR_OK)
 		return status;
 	if (align == 0 || align & (align - 1) || align > LDR_PACK_ALIGN_MAX)
 		return ldr_fail(err, LDR_ECORRUPT, "pack %s: align %u, not a power of two up to %u",
 				pack->name, align, LDR_PACK_ALIGN_MAX);
-	if (!all_zero(header + HEADER_RESERVED, HEADER_SALT - HEADER_RESERVED) ||
-	    !all_zero(header + HEADER_REST, LDR_PACK_HEADER_BYTES - HEADER_REST))
-		return ldr_fail(err, LDR_ECORRUPT, "pack %s: reserved header bytes are not zero",
-				pack->name);
-	if (!all_zero(header + HEADER_SALT, HEADER_REST - HEADER_SALT))
-		return ldr_fail(err, LDR_ECORRUPT, "pack %s: salt in a plain pack", pack->name);
 	pack->align = align;
-	return LDR_OK;
+	status = check_header_rest(pack, flags, err);
+	if (status == LDR_OK)
+		ldr_cipher_init(&pack->cipher, flags, options->title_key, header + HEADER_SALT);
+	return status;
 }
 
 /* ---- trailer and table ---- */
@@ -364,6 +379,30 @@ enum ldr_status ldr_pack_check_digests(const struct ldr_pack *pack, struct ldr_e
 	return LDR_OK;
 }
 
+/* The index is the one that the key's owner made: without it whoever can write the file could give
+ * blocks other names. The digests have been checked. */
+static enum ldr_status check_proof(const struct ldr_pack *pack, struct ldr_error *err)
+{
+	struct ldr_proven_section sections[LDR_PACK_SECTIONS_MAX];
+	uint8_t proof[LDR_PACK_PROOF_BYTES];
+	unsigned count = 0;
+
+	for (uint32_t i = 0; i < pack->section_count; i++) {
+		const struct pack_section *section = &pack->sections[i];
+
+		/* Checksums only find damage; tags prove the blocks. */
+		if (section->kind != LDR_SECTION_HEADER && section->kind != LDR_SECTION_CHECKSUMS)
+			sections[count++] = (struct ldr_proven_section){
+				section->kind, section->length, section->digest};
+	}
+	ldr_cipher_prove(&pack->cipher, pack->header, sections, count, proof);
+	if (ldr_same_secret(proof, pack->header + HEADER_PROOF, sizeof(proof)))
+		return LDR_OK;
+	return ldr_fail(err, LDR_EUNTRUSTED,
+			"pack %s: it was encrypted with another key, or its index was changed",
+			pack->name);
+}
+
 /* ---- entries ---- */
 
 static enum ldr_status bad_entry(const struct ldr_pack *pack, uint32_t i, enum ldr_status status,
@@ -398,6 +437,7 @@ static enum ldr_status check_entry(const struct ldr_pack *pack, uint32_t i, stru
 	const uint8_t *entry = pack_entry_bytes(pack, i);
 	uint64_t offset = ldr_get_le(entry + ENTRY_OFFSET, 6);
 	uint32_t stored = (uint32_t)ldr_get_le(entry + ENTRY_STORED, 4);
+	uint32_t extra = ldr_cipher_extra(pack->cipher.flags);
 	enum ldr_status status;
 
 	if (entry[ENTRY_CODEC] >= LDR_CODEC_COUNT)
@@ -406,7 +446,9 @@ static enum ldr_status check_entry(const struct ldr_pack *pack, uint32_t i, stru
 	if (entry[ENTRY_FLAGS])
 		return ldr_fail(err, LDR_EUNSUPPORTED, "flags %#x, known are 0",
 				entry[ENTRY_FLAGS]);
-	status = check_lengths((enum ldr_codec)entry[ENTRY_CODEC], stored,
+	if (stored < extra)
+		return ldr_fail(err, LDR_ECORRUPT, "stored length %u, a tag has %u", stored, extra);
+	status = check_lengths((enum ldr_codec)entry[ENTRY_CODEC], stored - extra,
 			       (uint32_t)ldr_get_le(entry + ENTRY_PLAIN, 4), err);
 	if (status != LDR_OK)
 		return status;
@@ -505,6 +547,11 @@ static enum ldr_status check_entries(const struct ldr_pack *pack, struct ldr_err
 	return check_extents(pack, err);
 }
 
+static bool is_keyed(const struct ldr_pack *pack)
+{
+	return pack->cipher.flags & LDR_PACK_FLAG_ENCRYPTED && !pack->cipher.locked;
+}
+
 enum ldr_status ldr_pack_check(struct ldr_pack *pack, const struct ldr_pack_options *options,
 			       struct ldr_error *err)
 {
@@ -514,7 +561,7 @@ enum ldr_status ldr_pack_check(struct ldr_pack *pack, const struct ldr_pack_opti
 	status = ldr_pack_file_read(&pack->file, pack->name, 0, pack->header, sizeof(pack->header),
 				    err);
 	if (status == LDR_OK)
-		status = check_header(pack, err);
+		status = check_header(pack, options, err);
 	if (status == LDR_OK)
 		status = read_trailer(pack, &place, err);
 	if (status == LDR_OK)
@@ -527,7 +574,10 @@ enum ldr_status ldr_pack_check(struct ldr_pack *pack, const struct ldr_pack_opti
 		status = load_index(pack, err);
 	if (status == LDR_OK)
 		status = check_checksums(pack, err);
-	if (status == LDR_OK && (options->expected_id || (options->mode & LDR_PACK_DIGEST)))
+	if (status == LDR_OK &&
+	    (options->expected_id || (options->mode & LDR_PACK_DIGEST) || is_keyed(pack)))
 		status = ldr_pack_check_digests(pack, err);
+	if (status == LDR_OK && is_keyed(pack))
+		status = check_proof(pack, err);
 	return status == LDR_OK ? check_entries(pack, err) : status;
 }

@@ -8,7 +8,9 @@
 #include <stdatomic.h>
 
 #include "common/bytes.h"
+#include "packs/cipher.h"
 #include "packs/pack_reader.h"
+#include "packs/pack_writer.h"
 
 /* Where the fields of an entry lie; docs/formats/pack.md has the tables. */
 #define ENTRY_OFFSET 32
@@ -16,6 +18,13 @@
 #define ENTRY_PLAIN 42
 #define ENTRY_CODEC 46
 #define ENTRY_FLAGS 47
+
+/* And those of the header. */
+#define HEADER_FLAGS 12
+#define HEADER_ALIGN 16
+#define HEADER_RESERVED 20
+#define HEADER_SALT 24
+#define HEADER_PROOF 40
 
 /* An offset has 6 bytes in an entry. */
 #define PACK_BYTES_MAX (UINT64_C(1) << 48)
@@ -50,6 +59,7 @@ struct ldr_pack {
 	struct pack_file file;
 	uint8_t header[LDR_PACK_HEADER_BYTES];
 	uint32_t align;
+	struct ldr_cipher cipher;
 	struct ldr_id id;
 	unsigned section_count;
 	struct pack_section sections[LDR_PACK_SECTIONS_MAX];
@@ -93,6 +103,32 @@ static inline const uint8_t *pack_entry_bytes(const struct ldr_pack *pack, uint3
 static inline uint64_t pack_next_offset(uint64_t end, uint32_t align, enum ldr_codec codec)
 {
 	return codec == LDR_CODEC_NONE ? (end + align - 1) & ~((uint64_t)align - 1) : end;
+}
+
+/* The 48 bytes of an entry, as the index has them. */
+static inline void pack_put_entry(uint8_t *row, const struct ldr_pack_entry *entry)
+{
+	memcpy(row, entry->id.bytes, LDR_ID_BYTES);
+	ldr_put_le(row + ENTRY_OFFSET, 6, entry->offset);
+	ldr_put_le(row + ENTRY_STORED, 4, entry->stored_bytes);
+	ldr_put_le(row + ENTRY_PLAIN, 4, entry->plain_bytes);
+	row[ENTRY_CODEC] = (uint8_t)entry->codec;
+	row[ENTRY_FLAGS] = 0;
+}
+
+/* The header of a pack that is written with these options. */
+static inline void pack_put_header(uint8_t header[LDR_PACK_HEADER_BYTES],
+				   const struct ldr_pack_writer_options *options)
+{
+	memset(header, 0, LDR_PACK_HEADER_BYTES);
+	memcpy(header, LDR_PACK_MAGIC, 8);
+	ldr_put_le(header + 8, 4, LDR_PACK_VERSION);
+	ldr_put_le(header + HEADER_FLAGS, 4, options->flags);
+	ldr_put_le(header + HEADER_ALIGN, 4, options->align);
+	if (options->salt)
+		memcpy(header + HEADER_SALT, options->salt, LDR_PACK_SALT_BYTES);
+	if (options->proof)
+		memcpy(header + HEADER_PROOF, options->proof, LDR_PACK_PROOF_BYTES);
 }
 
 #endif

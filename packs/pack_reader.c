@@ -69,6 +69,7 @@ void ldr_pack_unref(struct ldr_pack *pack)
 	if (!pack || atomic_fetch_sub_explicit(&pack->references, 1, memory_order_acq_rel) != 1)
 		return;
 	ldr_pack_file_dispose(&pack->file);
+	ldr_cipher_dispose(&pack->cipher);
 	free(pack->index_copy);
 	free(pack->name);
 	free(pack);
@@ -89,6 +90,16 @@ const struct ldr_id *ldr_pack_id(const struct ldr_pack *pack)
 const char *ldr_pack_name(const struct ldr_pack *pack)
 {
 	return pack->name;
+}
+
+uint32_t ldr_pack_flags(const struct ldr_pack *pack)
+{
+	return pack->cipher.flags;
+}
+
+bool ldr_pack_is_locked(const struct ldr_pack *pack)
+{
+	return pack->cipher.locked;
 }
 
 uint64_t ldr_pack_size(const struct ldr_pack *pack)
@@ -313,6 +324,49 @@ static enum ldr_status read_coded(const struct ldr_pack *pack, const struct ldr_
 	return status == LDR_OK ? status : bad_block(pack, entry, status, err);
 }
 
+/* A block that is not stored as it is: opened into the scratch buffer, or, when raw, to where it is
+ * wanted. */
+static enum ldr_status read_sealed(const struct ldr_pack *pack, const struct ldr_pack_entry *entry,
+				   struct ldr_coder *coder, uint8_t *scratch, void *plain,
+				   struct ldr_error *err)
+{
+	uint32_t extra = ldr_cipher_extra(pack->cipher.flags);
+	bool raw = entry->codec == LDR_CODEC_NONE;
+	enum ldr_status status;
+
+	if (entry->stored_bytes <= extra ||
+	    (raw && entry->stored_bytes - extra != entry->plain_bytes))
+		return bad_block(pack, entry,
+				 ldr_fail(err, LDR_ECORRUPT,
+					  "stored length %u with a tag of %u, plain length %u",
+					  entry->stored_bytes, extra, entry->plain_bytes),
+				 err);
+	status = ldr_pack_read_stored(pack, entry, scratch, err);
+	if (status != LDR_OK)
+		return status;
+	status = ldr_cipher_open(&pack->cipher, ldr_coder_aead(coder), entry, scratch,
+				 raw ? plain : scratch, err);
+	if (status == LDR_OK && !raw)
+		status = ldr_decode(coder, entry->codec, scratch, entry->stored_bytes - extra,
+				    plain, entry->plain_bytes, err);
+	return status == LDR_OK ? status : bad_block(pack, entry, status, err);
+}
+
+static enum ldr_status read_protected(const struct ldr_pack *pack,
+				      const struct ldr_pack_entry *entry, struct ldr_coder *coder,
+				      void *plain, struct ldr_error *err)
+{
+	uint8_t *scratch = ldr_coder_scratch(coder);
+
+	if (pack->cipher.locked)
+		return ldr_fail(err, LDR_ENOKEY, "pack %s: is encrypted, and no key was given",
+				pack->name);
+	if (!scratch || !ldr_coder_aead(coder))
+		return ldr_fail(err, LDR_ENOMEM, "pack %s: no memory for a stored block",
+				pack->name);
+	return read_sealed(pack, entry, coder, scratch, plain, err);
+}
+
 static enum ldr_status check_id(const struct ldr_pack *pack, const struct ldr_pack_entry *entry,
 				struct ldr_hasher *hasher, const void *plain, struct ldr_error *err)
 {
@@ -335,7 +389,9 @@ enum ldr_status ldr_pack_read(const struct ldr_pack *pack, const struct ldr_pack
 
 	if (status != LDR_OK)
 		return status;
-	if (entry->codec == LDR_CODEC_NONE)
+	if (pack->cipher.flags)
+		status = read_protected(pack, entry, coder, plain, err);
+	else if (entry->codec == LDR_CODEC_NONE)
 		status = read_raw(pack, entry, plain, err);
 	else
 		status = read_coded(pack, entry, coder, plain, err);

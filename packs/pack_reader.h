@@ -31,6 +31,9 @@ struct ldr_pack;
 enum ldr_pack_mode {
 	LDR_PACK_MAP = 1u,    /* map the file; stored bytes can be borrowed */
 	LDR_PACK_DIGEST = 2u, /* check the sections' SHA-256 too and so prove the pack id */
+	/* A local archive, which may be obfuscated or encrypted; else such a pack is
+	 * LDR_EUNSUPPORTED, since nothing that is published is either. */
+	LDR_PACK_LOCAL = 4u,
 };
 
 /* Zero means the default in brackets. */
@@ -44,6 +47,10 @@ struct ldr_pack_options {
 	uint64_t length;
 	/* When given, the id it must have, else LDR_ECORRUPT naming both. Implies LDR_PACK_DIGEST. */
 	const struct ldr_id *expected_id;
+	/* LDR_TITLE_KEY_BYTES, copied. Of no use to a plain pack; an encrypted one without it can be
+	 * listed, its blocks are LDR_ENOKEY. LDR_EUNTRUSTED when opening: another key, or an index
+	 * that the key's owner has not made. */
+	const uint8_t *title_key;
 };
 
 /* Takes the descriptor (closed on failure too); name is copied and used in messages. */
@@ -60,6 +67,10 @@ void ldr_pack_cleanup(struct ldr_pack **pack);
 
 LDR_API const struct ldr_id *ldr_pack_id(const struct ldr_pack *pack);
 LDR_API const char *ldr_pack_name(const struct ldr_pack *pack);
+/* Of the header: 0, LDR_PACK_FLAG_XOR or LDR_PACK_FLAG_ENCRYPTED. */
+LDR_API uint32_t ldr_pack_flags(const struct ldr_pack *pack);
+/* Encrypted, and opened without its key. */
+LDR_API bool ldr_pack_is_locked(const struct ldr_pack *pack);
 LDR_API uint64_t ldr_pack_size(const struct ldr_pack *pack);
 LDR_API uint32_t ldr_pack_entry_count(const struct ldr_pack *pack);
 /* The i-th entry in the order of ids; i < count is the caller's duty (asserted). */
@@ -72,7 +83,8 @@ LDR_API bool ldr_pack_find(const struct ldr_pack *pack, const struct ldr_id *id,
 LDR_API bool ldr_pack_section(const struct ldr_pack *pack, enum ldr_section kind,
 			      const uint8_t **out_bytes, uint64_t *out_length);
 
-/* Reads the stored form into stored (entry->stored_bytes) and tests its checksum. */
+/* Reads the stored form into stored (entry->stored_bytes) and tests its checksum; obfuscated or sealed
+ * where the pack is. */
 LDR_API enum ldr_status ldr_pack_read_stored(const struct ldr_pack *pack,
 					     const struct ldr_pack_entry *entry, void *stored,
 					     struct ldr_error *err);
@@ -81,7 +93,9 @@ LDR_API const uint8_t *ldr_pack_peek_stored(const struct ldr_pack *pack,
 					    const struct ldr_pack_entry *entry);
 /* Reads, checks and decodes into plain (entry->plain_bytes). With hasher not NULL the plain bytes'
  * SHA-256 is compared with the id too. coder and hasher are the caller's, one thread each. On failure
- * plain is zeroed: no unchecked byte stays in it. LDR_EINVAL: the entry is not one of this pack. */
+ * plain is zeroed: no unchecked byte stays in it. LDR_EINVAL: the entry is not one of this pack.
+ * Of an encrypted pack: LDR_ENOKEY; LDR_EUNTRUSTED when the block is not the one that was sealed with this
+ * entry. */
 LDR_API enum ldr_status ldr_pack_read(const struct ldr_pack *pack,
 				      const struct ldr_pack_entry *entry, struct ldr_coder *coder,
 				      struct ldr_hasher *hasher, void *plain,
@@ -90,7 +104,8 @@ LDR_API enum ldr_status ldr_pack_read(const struct ldr_pack *pack,
 /* Reads everything: section digests, gaps zero, every block decoded and digested. The first fault is
  * returned; with each_fault every block's fault is reported (a fault of the gap before a block, too, which
  * makes no bad block) and the walk goes on. The report is written whenever the blocks were walked, after
- * faults too; out_report may be NULL. Each call has its own buffers; any thread. */
+ * faults too; out_report may be NULL. Each call has its own buffers; any thread. A locked pack's stored bytes
+ * are checked, and then it is LDR_ENOKEY. */
 struct ldr_pack_verify_report {
 	uint64_t blocks;
 	uint64_t bad_blocks;

@@ -90,6 +90,21 @@ static enum ldr_status walk_blocks(struct walk *walk, struct ldr_error *err)
 	return LDR_OK;
 }
 
+/* Without the key nobody can say more than that it is as it was written. */
+static enum ldr_status verify_locked(const struct ldr_pack *pack, struct ldr_error *err)
+{
+	enum ldr_status status = ldr_pack_check_digests(pack, err);
+
+	if (status == LDR_OK)
+		status = ldr_pack_verify_stored(pack, err);
+	if (status != LDR_OK)
+		return status;
+	return ldr_fail(err, LDR_ENOKEY,
+			"pack %s: its stored bytes are right; it is encrypted, and no key was "
+			"given to look inside",
+			pack->name);
+}
+
 enum ldr_status ldr_pack_verify(const struct ldr_pack *pack,
 				void (*each_fault)(void *context,
 						   const struct ldr_pack_entry *entry,
@@ -110,6 +125,8 @@ enum ldr_status ldr_pack_verify(const struct ldr_pack *pack,
 	};
 	enum ldr_status status;
 
+	if (pack->cipher.locked)
+		return verify_locked(pack, err);
 	if (!coder || !hasher || !plain)
 		return ldr_fail(err, LDR_ENOMEM, "pack %s: no memory to verify it", pack->name);
 	status = ldr_pack_check_digests(pack, err);

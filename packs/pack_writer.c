@@ -30,7 +30,8 @@ struct section {
 struct ldr_pack_writer {
 	struct ldr_stream *stream; /* borrows */
 	uint32_t align;
-	uint64_t end; /* of the last block */
+	uint32_t extra; /* of each block: its tag */
+	uint64_t end;   /* of the last block */
 	uint8_t header[LDR_PACK_HEADER_BYTES];
 	struct ldr_pack_entry *entries; /* owns */
 	uint32_t count;
@@ -52,11 +53,15 @@ static enum ldr_status check_options(const struct ldr_pack_writer_options *optio
 	if (align & (align - 1) || align > LDR_PACK_ALIGN_MAX)
 		return ldr_fail(err, LDR_EINVAL, "align %u, not a power of two up to %u", align,
 				LDR_PACK_ALIGN_MAX);
-	if (options->flags)
+	if (options->flags & ~(LDR_PACK_FLAG_XOR | LDR_PACK_FLAG_ENCRYPTED) ||
+	    options->flags == (LDR_PACK_FLAG_XOR | LDR_PACK_FLAG_ENCRYPTED))
 		return ldr_fail(err, LDR_EUNSUPPORTED,
 				"header flags %#x: not supported by this build", options->flags);
-	if (options->salt)
-		return ldr_fail(err, LDR_EINVAL, "a salt for a plain pack");
+	if (!options->salt != !(options->flags & LDR_PACK_FLAG_ENCRYPTED) ||
+	    !options->proof != !options->salt)
+		return ldr_fail(err, LDR_EINVAL,
+				"header flags %#x with%s a salt and with%s a proof", options->flags,
+				options->salt ? "" : "out", options->proof ? "" : "out");
 	return LDR_OK;
 }
 
@@ -70,15 +75,22 @@ static enum ldr_status put(struct ldr_pack_writer *writer, const void *bytes, si
 	return status;
 }
 
-static enum ldr_status begin(struct ldr_pack_writer *writer, struct ldr_error *err)
+static enum ldr_status begin(struct ldr_pack_writer *writer,
+			     const struct ldr_pack_writer_options *given, struct ldr_error *err)
 {
+	struct ldr_pack_writer_options options = {0};
+
+	if (given)
+		options = *given;
+	if (options.align == 0)
+		options.align = 1;
+	writer->align = options.align;
+	writer->extra = ldr_cipher_extra(options.flags);
 	writer->slots = calloc(SLOTS_FIRST, sizeof(*writer->slots));
 	if (!writer->slots)
 		return ldr_fail(err, LDR_ENOMEM, "no memory for a pack writer");
 	writer->slot_count = SLOTS_FIRST;
-	memcpy(writer->header, LDR_PACK_MAGIC, 8);
-	ldr_put_le(writer->header + 8, 4, LDR_PACK_VERSION);
-	ldr_put_le(writer->header + 16, 4, writer->align);
+	pack_put_header(writer->header, &options);
 	writer->end = sizeof(writer->header);
 	return put(writer, writer->header, sizeof(writer->header), err);
 }
@@ -100,8 +112,7 @@ enum ldr_status ldr_pack_writer_new(struct ldr_stream *stream,
 	if (!writer)
 		return ldr_fail(err, LDR_ENOMEM, "no memory for a pack writer");
 	writer->stream = stream;
-	writer->align = options && options->align ? options->align : 1;
-	status = begin(writer, err);
+	status = begin(writer, options, err);
 	if (status != LDR_OK) {
 		ldr_pack_writer_free(writer);
 		return status;
@@ -221,8 +232,9 @@ static enum ldr_status check_block(const struct ldr_pack_writer *writer,
 	if (block->plain_bytes == 0 || block->plain_bytes > LDR_BLOCK_MAX_BYTES)
 		return ldr_fail(err, LDR_EINVAL, "plain length %u, expected 1 to %u",
 				block->plain_bytes, LDR_BLOCK_MAX_BYTES);
-	if (codec == LDR_CODEC_NONE ? stored_bytes != block->plain_bytes
-				    : stored_bytes == 0 || stored_bytes >= block->plain_bytes)
+	if (codec == LDR_CODEC_NONE ? stored_bytes != block->plain_bytes + writer->extra
+				    : stored_bytes <= writer->extra ||
+					      stored_bytes - writer->extra >= block->plain_bytes)
 		return ldr_fail(err, LDR_EINVAL, "codec %s: stored length %u, plain length %u",
 				ldr_codec_name(codec), stored_bytes, block->plain_bytes);
 	if (ldr_pack_writer_has(writer, &block->id))
@@ -366,12 +378,7 @@ static enum ldr_status make_index(const struct ldr_pack_writer *writer, uint8_t 
 		const struct ldr_pack_entry *entry = &writer->entries[order[i].entry];
 		uint8_t *row = index + (size_t)i * LDR_PACK_ENTRY_BYTES;
 
-		memcpy(row, entry->id.bytes, LDR_ID_BYTES);
-		ldr_put_le(row + ENTRY_OFFSET, 6, entry->offset);
-		ldr_put_le(row + ENTRY_STORED, 4, entry->stored_bytes);
-		ldr_put_le(row + ENTRY_PLAIN, 4, entry->plain_bytes);
-		row[ENTRY_CODEC] = (uint8_t)entry->codec;
-		row[ENTRY_FLAGS] = 0;
+		pack_put_entry(row, entry);
 		ldr_put_le(checksums + (size_t)i * LDR_PACK_CHECKSUM_BYTES, LDR_PACK_CHECKSUM_BYTES,
 			   entry->checksum);
 	}

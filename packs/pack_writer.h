@@ -23,9 +23,12 @@
 struct ldr_pack_writer;
 
 struct ldr_pack_writer_options {
-	uint32_t align;      /* of stored-raw blocks; 0 or 1: none; a power of two up to 64 KiB */
-	uint32_t flags;      /* of the header; this build knows none */
-	const uint8_t *salt; /* 16 bytes, NULL without flags */
+	uint32_t align; /* of stored-raw blocks; 0 or 1: none; a power of two up to 64 KiB */
+	/* Of the header: what was done to the blocks that are appended (packs/pack_protect.h does it). */
+	uint32_t flags;
+	/* Of encrypted packs: LDR_PACK_SALT_BYTES and LDR_PACK_PROOF_BYTES; else NULL. */
+	const uint8_t *salt;
+	const uint8_t *proof;
 };
 
 /* Borrows the stream, which must be empty, until the writer is freed. options may be NULL.

@@ -44,7 +44,9 @@ static enum ldr_status open_parts(struct archive *archive, const char *path,
 				  const struct ldr_archive_options *options,
 				  struct ldr_memory_cache **out_memory, struct ldr_error *err)
 {
-	const struct ldr_pack_options how = {.mode = options->map ? LDR_PACK_MAP : 0,
+	const struct ldr_pack_options how = {.mode = LDR_PACK_LOCAL |
+						     (options->map ? LDR_PACK_MAP : 0),
+					     .title_key = options->key,
 					     .base = options->base,
 					     .length = options->length};
 	size_t bytes = options->memory_bytes ? options->memory_bytes : DEFAULT_MEMORY_BYTES;
@@ -80,6 +82,7 @@ enum ldr_status ldr_layer_archive_open(const char *path, const struct ldr_archiv
 		return ldr_fail(err, LDR_ENOMEM, "%s: out of memory", path);
 	status = open_parts(archive, path, &given, &parts.memory, err);
 	parts.tree = archive->tree;
+	parts.locked = archive->pack && ldr_pack_is_locked(archive->pack);
 	parts.source = archive->source;
 	parts.owner = archive;
 	if (status == LDR_OK)

@@ -9,8 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "common/aead.h"
 #include "common/bytes.h"
 #include "common/os.h"
+#include "packs/cipher.h"
 
 #define FIRST_CODE 1000 /* above every character */
 
@@ -198,6 +200,23 @@ static enum ldr_status read_token(struct ldr_args *args, const char *path, struc
 	return LDR_OK;
 }
 
+static enum ldr_status read_title_key(struct ldr_args *args, enum ldr_option option,
+				      const char *path, struct ldr_error *err)
+{
+	uint8_t *text;
+	size_t length;
+	enum ldr_status status = ldr_args_read_file(path, 128, &text, &length, err);
+
+	if (status == LDR_OK) {
+		status = ldr_title_key_parse((const char *)text, length, path, args->title_key,
+					     err);
+		args->has_title_key = status == LDR_OK;
+		ldr_wipe(text, length);
+		free(text);
+	}
+	return status ? ldr_error_prefix(err, status, "--%s", option_rows[option].name) : LDR_OK;
+}
+
 static enum ldr_status add_layout_line(struct ldr_args *args, const char *line, size_t *room,
 				       struct ldr_error *err)
 {
@@ -250,6 +269,11 @@ static enum ldr_status take(struct ldr_args *args, enum ldr_option option, const
 		return add_to_list(option, args->globs, &args->glob_count, value, err);
 	case LDR_OPT_TOKEN_FILE:
 		return read_token(args, value, err);
+	case LDR_OPT_KEY_FILE:
+	case LDR_OPT_ENCRYPT_KEY:
+		return read_title_key(args, option, value, err);
+	case LDR_OPT_OBFUSCATE:
+		return strcmp(value, "xor") == 0 ? LDR_OK : bad_value(option, value, "xor", err);
 	case LDR_OPT_LAYOUT:
 		return read_layout(args, value, err);
 	case LDR_OPT_LIMIT_RATE:
@@ -361,6 +385,7 @@ void ldr_args_dispose(struct ldr_args *args)
 	free(args->layout);
 	free(args->token);
 	free(args->cache_path);
+	ldr_wipe(args->title_key, sizeof(args->title_key));
 	*args = (struct ldr_args){0};
 }
 
@@ -389,6 +414,7 @@ struct ldr_view_options ldr_args_view_options(const struct ldr_args *args)
 		.key_count = args->key_count,
 		.hosts = args->hosts,
 		.host_count = args->host_count,
+		.title_key = args->has_title_key ? args->title_key : NULL,
 		.offline = ldr_args_has(args, LDR_OPT_OFFLINE),
 		.transport = {.ca_file = args->value[LDR_OPT_CA],
 			      .token = args->token,

@@ -14,6 +14,7 @@
 #include "client/view.h"
 #include "common/keys.h"
 #include "packs/builder.h"
+#include "packs/pack.h"
 
 /* name, takes a value (its word in the help, or NULL), help */
 #define LDR_OPTION_TABLE(X)                                                                        \
@@ -30,6 +31,10 @@
 	X(LEVEL, "level", "N", "compression level")                                                \
 	X(BLOCK_SIZE, "block-size", "KIB", "usual size of a block: 4 to 128, a power of two")      \
 	X(COMPRESS, "compress", "GLOB", "compress only files that match (more than once)")         \
+	X(OBFUSCATE, "obfuscate", "xor",                                                           \
+	  "make blocks look unlike what they are; protects nothing")                               \
+	X(ENCRYPT_KEY, "encrypt-key", "FILE", "encrypt blocks with the title key in FILE")         \
+	X(KEY_FILE, "key-file", "FILE", "title key of an encrypted pack: 64 hexadecimal digits")   \
 	X(ALIGN, "align", "N", "align blocks that are stored raw, for mapping")                    \
 	X(LAYOUT, "layout", "LIST", "file of paths, one a line, whose bytes come first")           \
 	X(LINKS, "links", "drop|copy", "symlinks that lead out of the folder: leave out, or copy") \
@@ -61,11 +66,11 @@ enum ldr_option {
 #define LDR_OPTIONS_ALWAYS                                                     \
 	(LDR_OPTION_BIT(JSON) | LDR_OPTION_BIT(QUIET) | LDR_OPTION_BIT(HELP) | \
 	 LDR_OPTION_BIT(VERSION))
-/* What every command with a network SRC or STORE takes. */
+/* What every command with a SRC or STORE takes. */
 #define LDR_OPTIONS_NETWORK                                                                  \
 	(LDR_OPTION_BIT(TRUST) | LDR_OPTION_BIT(CACHE) | LDR_OPTION_BIT(HOST) |              \
 	 LDR_OPTION_BIT(OFFLINE) | LDR_OPTION_BIT(TOKEN_FILE) | LDR_OPTION_BIT(LIMIT_RATE) | \
-	 LDR_OPTION_BIT(CA))
+	 LDR_OPTION_BIT(CA) | LDR_OPTION_BIT(KEY_FILE))
 
 #define LDR_ARGS_LIST_MAX 64
 
@@ -92,6 +97,8 @@ struct ldr_args {
 	struct ldr_chunk_sizes chunks;
 	uint32_t align;
 	enum ldr_link_policy links;
+	bool has_title_key;
+	uint8_t title_key[LDR_TITLE_KEY_BYTES]; /* wiped by dispose */
 };
 
 struct ldr_command {

@@ -166,6 +166,20 @@ static enum ldr_status report_pack(const struct ldr_args *args,
 	return LDR_OK;
 }
 
+static enum ldr_status choose_protection(const struct ldr_args *args, struct ldr_protection *out,
+					 struct ldr_error *err)
+{
+	bool xor = ldr_args_has(args, LDR_OPT_OBFUSCATE);
+
+	if (xor&&args->has_title_key)
+		return ldr_fail(err, LDR_EUSAGE, "--obfuscate and --encrypt-key: one of them");
+	if (xor)
+		out->flags = LDR_PACK_FLAG_XOR;
+	if (args->has_title_key)
+		*out = (struct ldr_protection){LDR_PACK_FLAG_ENCRYPTED, args->title_key};
+	return LDR_OK;
+}
+
 static enum ldr_status run_pack(struct ldr_args *args, struct ldr_error *err)
 {
 	const struct ldr_clock *clock = ldr_clock_system();
@@ -197,6 +211,9 @@ static enum ldr_status run_pack(struct ldr_args *args, struct ldr_error *err)
 
 	if (!report)
 		return ldr_fail(err, LDR_ENOMEM, "out of memory");
+	status = choose_protection(args, &request.protection, err);
+	if (status)
+		return status;
 	if (!ldr_args_has(args, LDR_OPT_CODEC))
 		build.codec.policy = globs.matching.policy = LDR_POLICY_LZ4;
 	if (args->glob_count) {
@@ -217,6 +234,7 @@ const struct ldr_command ldr_command_pack = {
 	.arguments = "DIR OUT.pack",
 	.help = "Packs a folder into one local archive that larder and a game can read.",
 	.options = LDR_OPTION_BIT(CODEC) | LDR_OPTION_BIT(LEVEL) | LDR_OPTION_BIT(BLOCK_SIZE) |
+		   LDR_OPTION_BIT(OBFUSCATE) | LDR_OPTION_BIT(ENCRYPT_KEY) |
 		   LDR_OPTION_BIT(COMPRESS) | LDR_OPTION_BIT(ALIGN) | LDR_OPTION_BIT(LAYOUT) |
 		   LDR_OPTION_BIT(LINKS) | LDR_OPTION_BIT(JOBS),
 	.least = 2,
@@ -380,11 +398,12 @@ const struct ldr_command ldr_command_publish = {
 	.arguments = "DIR --to STORE --channel NAME --key KEY",
 	.help = "Publishes a folder as the next release of a channel. Only blocks that the channel's\n"
 		"current release does not have are stored. A failed run is repeated to go on.",
-	.options = LDR_OPTIONS_NETWORK | LDR_OPTION_BIT(TO) | LDR_OPTION_BIT(CHANNEL) |
-		   LDR_OPTION_BIT(KEY) | LDR_OPTION_BIT(CODEC) | LDR_OPTION_BIT(LEVEL) |
-		   LDR_OPTION_BIT(BLOCK_SIZE) | LDR_OPTION_BIT(LAYOUT) | LDR_OPTION_BIT(LINKS) |
-		   LDR_OPTION_BIT(NOTE) | LDR_OPTION_BIT(LIKE) | LDR_OPTION_BIT(EXPIRES) |
-		   LDR_OPTION_BIT(DRY_RUN) | LDR_OPTION_BIT(REBASE) | LDR_OPTION_BIT(JOBS),
+	.options = (LDR_OPTIONS_NETWORK & ~LDR_OPTION_BIT(KEY_FILE)) | LDR_OPTION_BIT(TO) |
+		   LDR_OPTION_BIT(CHANNEL) | LDR_OPTION_BIT(KEY) | LDR_OPTION_BIT(CODEC) |
+		   LDR_OPTION_BIT(LEVEL) | LDR_OPTION_BIT(BLOCK_SIZE) | LDR_OPTION_BIT(LAYOUT) |
+		   LDR_OPTION_BIT(LINKS) | LDR_OPTION_BIT(NOTE) | LDR_OPTION_BIT(LIKE) |
+		   LDR_OPTION_BIT(EXPIRES) | LDR_OPTION_BIT(DRY_RUN) | LDR_OPTION_BIT(REBASE) |
+		   LDR_OPTION_BIT(JOBS),
 	.least = 1,
 	.most = 1,
 	.run = run_publish,

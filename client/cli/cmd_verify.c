@@ -82,10 +82,14 @@ static enum ldr_status check_tree(const struct ldr_pack *pack, const struct ldr_
 		       : LDR_OK;
 }
 
-static enum ldr_status verify_pack(const char *path, struct faults *faults, json_t *result,
-				   struct ldr_error *err)
+static enum ldr_status verify_pack(const struct ldr_args *args, struct faults *faults,
+				   json_t *result, struct ldr_error *err)
 {
-	const struct ldr_pack_options options = {.mode = LDR_PACK_DIGEST};
+	const char *path = args->positional[0];
+	const struct ldr_pack_options options = {
+		.mode = LDR_PACK_DIGEST | LDR_PACK_LOCAL,
+		.title_key = args->has_title_key ? args->title_key : NULL,
+	};
 	struct ldr_pack_verify_report report = {0};
 	LDR_AUTO_PACK struct ldr_pack *pack = NULL;
 	LDR_AUTO_TREE struct ldr_tree *tree = NULL;
@@ -139,7 +143,7 @@ static enum ldr_status run_verify(struct ldr_args *args, struct ldr_error *err)
 	if (!strchr(what, '#') && stat(what, &stat_now) == 0 && S_ISDIR(stat_now.st_mode))
 		status = verify_folder(what, &faults, result, err);
 	else if (!strchr(what, '#'))
-		status = verify_pack(what, &faults, result, err);
+		status = verify_pack(args, &faults, result, err);
 	else
 		status = verify_release(args, &faults, result, err);
 	/* Differences are the answer; other failures are reported by main. */

@@ -2,7 +2,8 @@
  * Fuzz target: a pack from a stranger.
  *
  * The first byte of an input says how the rest is taken: bit 0 repairs checksums and digests, so that
- * changes reach the checks behind them; bit 1 maps the file; bit 2 proves digests at opening. Whatever
+ * changes reach the checks behind them; bit 1 maps the file; bit 2 proves digests at opening; bit 3 takes
+ * obfuscated and encrypted packs too, bit 4 with the key of the golden ones. Whatever
  * opens must keep its promises: entries in order, found by their ids, every block readable or refused.
  */
 #include <assert.h>
@@ -15,7 +16,20 @@
 
 #define INPUT_MAX_BYTES (1u << 20)
 
-enum { REPAIR = 1, MAP = 2, DIGEST = 4 };
+enum { REPAIR = 1, MAP = 2, DIGEST = 4, LOCAL = 8, KEYED = 16 };
+
+/* 00 01 02 ... 1f */
+static const uint8_t title_key[LDR_TITLE_KEY_BYTES] = {
+	0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+	16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
+};
+
+/* Damage, or what only the key tells. */
+static bool is_fault(const struct ldr_error *err)
+{
+	return err->text[0] && (err->status == LDR_ECORRUPT || err->status == LDR_EUNTRUSTED ||
+				err->status == LDR_ENOKEY);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -48,14 +62,14 @@ static void read_entry(const struct ldr_pack *pack, uint32_t i, struct ldr_coder
 	plain = malloc(entry.plain_bytes);
 	assert(plain);
 	if (ldr_pack_read(pack, &entry, coder, i % 2 ? hasher : NULL, plain, &err) != LDR_OK)
-		assert(err.status == LDR_ECORRUPT && err.text[0]);
+		assert(is_fault(&err));
 }
 
 static void count_faults(void *context, const struct ldr_pack_entry *entry,
 			 const struct ldr_error *fault)
 {
 	(void)entry;
-	assert(fault->status == LDR_ECORRUPT);
+	assert(is_fault(fault));
 	++*(uint64_t *)context;
 }
 
@@ -89,11 +103,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (size < 1 || size > INPUT_MAX_BYTES)
 		return 0;
 	options.mode = (data[0] & MAP ? LDR_PACK_MAP : 0u) |
-		       (data[0] & DIGEST ? LDR_PACK_DIGEST : 0u);
+		       (data[0] & DIGEST ? LDR_PACK_DIGEST : 0u) |
+		       (data[0] & LOCAL ? LDR_PACK_LOCAL : 0u);
+	options.title_key = data[0] & KEYED ? title_key : NULL;
 	if (ldr_pack_open_fd(file_of(data + 1, size - 1, data[0] & REPAIR), "fuzz", &options, &pack,
 			     &err) != LDR_OK) {
-		assert(err.status == LDR_ECORRUPT || err.status == LDR_EUNSUPPORTED);
-		assert(err.text[0]);
+		assert(is_fault(&err) || err.status == LDR_EUNSUPPORTED);
 		return 0;
 	}
 	use(pack);

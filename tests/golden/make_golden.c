@@ -10,8 +10,10 @@
 #include <string.h>
 
 #include "common/bytes.h"
+#include "common/os.h"
 #include "packs/chunker.h"
 #include "packs/chunker_priv.h"
+#include "packs/pack_protect.h"
 #include "packs/pack_reader.h"
 #include "packs/pack_writer.h"
 
@@ -148,19 +150,32 @@ static void fill_tree(const struct blocks *blocks)
 struct golden {
 	const char *name;
 	uint32_t align;
+	uint32_t flags;
 	void (*fill)(const struct blocks *blocks);
 };
 
 static const struct golden packs[] = {
-	{"empty.pack", 1, fill_empty},        {"codecs.pack", 1, fill_codecs},
-	{"aligned.pack", 4096, fill_aligned}, {"many.pack", 1, fill_many},
-	{"tree.pack", 1, fill_tree},
+	{"empty.pack", 1, 0, fill_empty},
+	{"codecs.pack", 1, 0, fill_codecs},
+	{"aligned.pack", 4096, 0, fill_aligned},
+	{"many.pack", 1, 0, fill_many},
+	{"tree.pack", 1, 0, fill_tree},
+	{"xor.pack", 1, LDR_PACK_FLAG_XOR, fill_codecs},
+	{"encrypted.pack", 64, LDR_PACK_FLAG_ENCRYPTED, fill_codecs},
+	{"encrypted-tree.pack", 1, LDR_PACK_FLAG_ENCRYPTED, fill_tree},
+};
+
+/* 00 01 02 ... 1f */
+static const uint8_t title_key[LDR_TITLE_KEY_BYTES] = {
+	0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+	16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
 };
 
 /* The product's reader agrees: id, digests, every block decoded and digested. */
 static void verify_pack(const struct ldr_root *root, const char *name, const struct ldr_id *id)
 {
-	struct ldr_pack_options options = {.expected_id = id};
+	struct ldr_pack_options options = {
+		.mode = LDR_PACK_LOCAL, .expected_id = id, .title_key = title_key};
 	LDR_AUTO_PACK struct ldr_pack *pack = NULL;
 	struct ldr_error err = {0};
 	int fd;
@@ -168,6 +183,29 @@ static void verify_pack(const struct ldr_root *root, const char *name, const str
 	check(ldr_root_open_file(root, name, &fd, &err), &err);
 	check(ldr_pack_open_fd(fd, name, &options, &pack, &err), &err);
 	check(ldr_pack_verify(pack, NULL, NULL, NULL, &err), &err);
+}
+
+/* In the stream's place comes one with the protected copy of its pack. */
+static void protect(const struct ldr_root *root, uint32_t flags, struct ldr_stream **stream,
+		    struct ldr_id *out_id)
+{
+	const struct ldr_protection protection = {flags, title_key};
+	struct ldr_publish_options publish = {.sync = LDR_SYNC_NONE};
+	LDR_AUTO_PACK struct ldr_pack *plain = NULL;
+	struct ldr_stream *copy;
+	struct ldr_error err = {0};
+	uint64_t size;
+	int fd;
+
+	if (ldr_os_duplicate(ldr_stream_fd(*stream), &fd)) {
+		perror("make_golden");
+		exit(1);
+	}
+	check(ldr_pack_open_fd(fd, "plain", NULL, &plain, &err), &err);
+	check(ldr_stream_begin(root, "", &publish, &copy, &err), &err);
+	check(ldr_pack_protect(plain, &protection, copy, out_id, &size, &err), &err);
+	ldr_stream_abort(*stream);
+	*stream = copy;
 }
 
 /* Writes one pack and the line with its id. */
@@ -188,6 +226,8 @@ static void make_pack(const struct ldr_root *root, const struct golden *golden, 
 	check(ldr_pack_writer_new(stream, &options, &writer, &err), &err);
 	golden->fill(&(struct blocks){writer, hasher, plain});
 	check(ldr_pack_writer_seal(writer, &id, &size, &err), &err);
+	if (golden->flags)
+		protect(root, golden->flags, &stream, &id);
 	check(ldr_stream_commit(stream, golden->name, NULL, &err), &err);
 	verify_pack(root, golden->name, &id);
 	ldr_id_to_hex(&id, hex);

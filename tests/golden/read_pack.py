@@ -5,9 +5,10 @@ read_pack.py FILE...   prints each pack's id, sections and blocks; exit 1 with o
 read_pack.py           reads the packs of this folder against IDS, then every one of them with a bit changed
 
 Blocks with codec none are digested; lz4 and zstd need more than the standard library, so of those blocks
-only the checksum of the stored form is tested.
+only the checksum of the stored form is tested, and in an encrypted pack the tag. The key of the golden packs is 00 01 .. 1f.
 """
 import hashlib
+import hmac
 import os
 import struct
 import sys
@@ -134,6 +135,135 @@ def xxh3(b):
     return short(b) if len(b) <= 16 else middle(b) if len(b) <= 240 else long(b)
 
 
+# ---- AES-256-GCM (FIPS 197, SP 800-38D), HKDF (RFC 5869) ----
+
+
+def times_two(a):
+    return (a << 1 ^ (0x11B if a & 0x80 else 0)) & 0xFF
+
+
+def make_sbox():
+    box, p, q = [0] * 256, 1, 1
+    while True:
+        p = p ^ times_two(p)
+        for shift in (1, 2, 4):
+            q = (q ^ q << shift) & 0xFF
+        q ^= 0x09 if q & 0x80 else 0
+        box[p] = q ^ (q << 1 | q >> 7) & 0xFF ^ (q << 2 | q >> 6) & 0xFF ^ (q << 3 | q >> 5) & 0xFF ^ (q << 4 | q >> 4) & 0xFF ^ 0x63
+        if p == 1:
+            box[0] = 0x63
+            return box
+
+
+SBOX = make_sbox()
+
+
+def expand_key(key):
+    words, rcon = [list(key[i : i + 4]) for i in range(0, 32, 4)], 1
+    for i in range(8, 60):
+        word = list(words[-1])
+        if i % 8 == 0:
+            word = [SBOX[b] for b in word[1:] + word[:1]]
+            word[0] ^= rcon
+            rcon = times_two(rcon)
+        elif i % 8 == 4:
+            word = [SBOX[b] for b in word]
+        words.append([a ^ b for a, b in zip(word, words[i - 8])])
+    return [sum(words[4 * r : 4 * r + 4], []) for r in range(15)]
+
+
+def aes(keys, block):
+    state = [a ^ b for a, b in zip(block, keys[0])]
+    for r in range(1, 15):
+        state = [SBOX[state[(i + 4 * (i % 4)) % 16]] for i in range(16)]
+        if r < 14:
+            mixed = []
+            for c in range(0, 16, 4):
+                column = state[c : c + 4]
+                every = column[0] ^ column[1] ^ column[2] ^ column[3]
+                mixed += [column[i] ^ every ^ times_two(column[i] ^ column[(i + 1) % 4]) for i in range(4)]
+            state = mixed
+        state = [a ^ b for a, b in zip(state, keys[r])]
+    return bytes(state)
+
+
+def multiply(x, h):
+    z = 0
+    for i in range(127, -1, -1):
+        if x >> i & 1:
+            z ^= h
+        h = h >> 1 ^ (0xE1 << 120 if h & 1 else 0)
+    return z
+
+
+def gcm_open(key, nonce, data, sealed):
+    """The plain bytes, or None when the tag does not match."""
+    keys, text, tag = expand_key(key), sealed[:-16], sealed[-16:]
+    h, y = int.from_bytes(aes(keys, bytes(16)), "big"), 0
+    padded = data + bytes(-len(data) % 16) + text + bytes(-len(text) % 16) + struct.pack(">QQ", 8 * len(data), 8 * len(text))
+    for at in range(0, len(padded), 16):
+        y = multiply(y ^ int.from_bytes(padded[at : at + 16], "big"), h)
+    first = int.from_bytes(aes(keys, nonce + b"\0\0\0\1"), "big")
+    if (y ^ first).to_bytes(16, "big") != tag:
+        return None
+    stream = b"".join(aes(keys, nonce + struct.pack(">I", 2 + i)) for i in range((len(text) + 15) // 16))
+    return bytes(a ^ b for a, b in zip(text, stream))
+
+
+def hkdf(secret, salt, info):
+    middle_key = hmac.digest(salt or bytes(32), secret, "sha256")
+    return hmac.digest(middle_key, info + b"\1", "sha256")
+
+
+# ---- packs with keys ----
+
+XOR, ENCRYPTED, TAG = 1, 2, 16
+GOLDEN_KEY = bytes(range(32))
+
+
+def row_of(entry, offset, stored):
+    digest, _, _, plain, codec, _ = entry
+    return digest + offset.to_bytes(6, "little") + struct.pack("<IIBB", stored, plain, codec, 0)
+
+
+def contents_of(b, entries, inner, align):
+    """The digest that the salt is made of: index and checksums of the pack as it was before."""
+    end, rows = HEADER, {}
+    for entry in sorted(entries, key=lambda e: e[1]):
+        offset = (end + align - 1) // align * align if entry[4] == NONE else end
+        end = offset + len(inner[entry[0]])
+        rows[entry[0]] = row_of(entry, offset, len(inner[entry[0]]))
+    order = [entry[0] for entry in entries]
+    text = b"".join(rows[i] for i in order) + b"".join(struct.pack("<Q", xxh3(inner[i])) for i in order)
+    return hashlib.sha256(text).digest()
+
+
+def open_blocks(b, rows, entries, key):
+    """The blocks' inner forms, after every check that needs the key."""
+    flags, align, salt = u32(b, 12), u32(b, 16), b[24:40]
+    inner = {}
+    block_key, proof_key = hkdf(key, salt, b"larder pack 1: blocks"), hkdf(key, salt, b"larder pack 1: proof")
+    for entry in entries:
+        digest, offset, stored, plain, codec, _ = entry
+        body = b[offset : offset + stored]
+        if flags == ENCRYPTED:
+            nonce = struct.pack("<QI", offset, 0)
+            inner[digest] = gcm_open(block_key, nonce, row_of(entry, offset, stored), body)
+            need(inner[digest] is not None, "block %s: tag" % digest.hex())
+        else:
+            inner[digest] = bytes(a ^ digest[i % 32] for i, a in enumerate(body)) if flags == XOR else body
+        need(codec != NONE or hashlib.sha256(inner[digest]).digest() == digest, "block %s: digest" % digest.hex())
+    if flags == ENCRYPTED:
+        text = b[:40]
+        for kind, where, size, _, digest in rows:
+            if kind not in (1, 3):
+                text += struct.pack("<IQ", kind, size) + digest
+        need(hmac.digest(proof_key, text, "sha256")[:24] == b[40:64], "proof")
+        salt_key = hkdf(key, b"", b"larder pack 1: salt")
+        need(hmac.digest(salt_key, contents_of(b, entries, inner, align), "sha256")[:16] == salt, "salt")
+    return inner
+
+
 # ---- the pack ----
 
 
@@ -146,10 +276,11 @@ def read_header(b):
     need(b[:8] == b"LARDPACK", "header: magic")
     version, flags, align, zero = struct.unpack_from("<IIII", b, 8)
     need(version == 1, "header: version %d" % version)
-    need(flags == 0, "header: flags %#x" % flags)
+    need(flags in (0, XOR, ENCRYPTED), "header: flags %#x" % flags)
     need(align and align & (align - 1) == 0 and align <= 65536, "header: align %d" % align)
-    need(zero == 0 and not any(b[24:64]), "header: salt and zero bytes")
-    return align
+    need(zero == 0 and any(b[24:40]) == (flags == ENCRYPTED), "header: salt and zero bytes")
+    need(flags == ENCRYPTED or not any(b[40:64]), "header: proof")
+    return align, TAG if flags == ENCRYPTED else 0
 
 
 def read_rows(b):
@@ -190,7 +321,7 @@ def read_sections(b, rows):
     return sections
 
 
-def read_entries(sections, blocks_end):
+def read_entries(sections, blocks_end, extra):
     raw, sums = sections[2], sections[3]
     need(len(raw) % ENTRY == 0 and len(sums) == len(raw) // ENTRY * 8, "entries and checksums: lengths")
     entries = []
@@ -200,7 +331,8 @@ def read_entries(sections, blocks_end):
         stored, plain, codec, flags = struct.unpack_from("<IIBB", one, 38)
         need(codec <= ZSTD and flags == 0, "entry %d: codec %d, flags %#x" % (i, codec, flags))
         need(1 <= plain <= PLAIN_MAX, "entry %d: plain length %d" % (i, plain))
-        need(stored == plain if codec == NONE else 1 <= stored < plain, "entry %d: stored length %d" % (i, stored))
+        inner = stored - extra
+        need(inner == plain if codec == NONE else 1 <= inner < plain, "entry %d: stored length %d" % (i, stored))
         need(HEADER <= offset and offset + stored <= blocks_end, "entry %d: offset %d" % (i, offset))
         need(not entries or entries[-1][0] < one[:32], "entry %d: order" % i)
         entries.append((one[:32], offset, stored, plain, codec, u64(sums, 8 * i)))
@@ -216,16 +348,15 @@ def check_blocks(b, entries, align, blocks_end):
         end = offset + stored
         body = b[offset:end]
         need(xxh3(body) == checksum, "block %s: checksum" % digest.hex())
-        need(codec != NONE or hashlib.sha256(body).digest() == digest, "block %s: digest" % digest.hex())
     need(end == blocks_end, "blocks end at %d, sections begin at %d" % (end, blocks_end))
 
 
 def read_pack(b):
     """Checks everything; gives the id, the rows and the entries."""
     need(len(b) >= 304, "%d bytes, an empty pack has 304" % len(b))
-    align = read_header(b)
+    align, extra = read_header(b)
     rows, pack_id = read_rows(b)
-    entries = read_entries(read_sections(b, rows), rows[1][1])
+    entries = read_entries(read_sections(b, rows), rows[1][1], extra)
     check_blocks(b, entries, align, rows[1][1])
     return pack_id, rows, entries
 
@@ -235,7 +366,10 @@ def read_pack(b):
 
 def show(path):
     with open(path, "rb") as file:
-        pack_id, rows, entries = read_pack(file.read())
+        whole = file.read()
+    pack_id, rows, entries = read_pack(whole)
+    if u32(whole, 12) != ENCRYPTED:
+        open_blocks(whole, rows, entries, GOLDEN_KEY)
     print("pack", pack_id)
     for kind, where, size, _, _ in rows:
         print("section", kind, where, size)
@@ -259,7 +393,8 @@ def check_golden(folder):
         with open(os.path.join(folder, name), "rb") as file:
             good = file.read()
         try:
-            pack_id = read_pack(good)[0]
+            pack_id, rows, entries = read_pack(good)
+            open_blocks(good, rows, entries, GOLDEN_KEY)
             why = "" if pack_id == ids[name] else "id %s, expected %s" % (pack_id, ids[name])
         except Refused as refusal:
             why = str(refusal)

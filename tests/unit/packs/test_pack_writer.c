@@ -153,9 +153,19 @@ Test(pack_writer, what_a_reader_would_refuse_is_not_written)
 		{10, LDR_CODEC_LZ4, 10}, {10, LDR_CODEC_ZSTD, 11},
 		{10, LDR_CODEC_LZ4, 0},  {10, LDR_CODEC_COUNT, 5},
 	};
-	static const uint8_t salt[16];
+	static const uint8_t salt[16], proof[24];
 	struct ldr_pack_writer_options options[] = {
-		{.align = 3}, {.align = 131072}, {.flags = 1}, {.flags = 4}, {.salt = salt}};
+		{.align = 3},
+		{.align = 131072},
+		{.flags = 3},
+		{.flags = 4},
+		{.salt = salt},
+		{.proof = proof},
+		{.flags = 2},
+		{.flags = 2, .salt = salt},
+		{.flags = 1, .salt = salt},
+		{.flags = 2, .proof = proof},
+	};
 	LDR_AUTO_PACK_WRITER struct ldr_pack_writer *writer = NULL;
 	struct fixture_stream stream;
 	struct ldr_error err = {0};
@@ -166,7 +176,7 @@ Test(pack_writer, what_a_reader_would_refuse_is_not_written)
 	fixture_stream_begin(&stream);
 	for (unsigned i = 0; i < sizeof(options) / sizeof(*options); i++)
 		cr_assert_eq(ldr_pack_writer_new(stream.stream, &options[i], &writer, &err),
-			     options[i].flags ? LDR_EUNSUPPORTED : LDR_EINVAL, "options %u", i);
+			     options[i].flags > 2 ? LDR_EUNSUPPORTED : LDR_EINVAL, "options %u", i);
 	cr_assert_eq(ldr_pack_writer_new(stream.stream, NULL, &writer, &err), LDR_OK);
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
 		struct ldr_block_ref block = {.plain_bytes = rows[i].plain_bytes};
