@@ -85,7 +85,7 @@ static struct ldr_layer *native(const char *folder, const char *name, enum share
 			mkdir(path, 0755);
 			continue;
 		}
-		file = fopen(path, "wb");
+		file = fopen(path, "wbe");
 		cr_assert(file);
 		cr_assert_eq(fwrite(row->bytes, 1, row->length, file), row->length);
 		fclose(file);
@@ -348,7 +348,7 @@ void contract_open(struct contract *contract, size_t stack, bool settled)
 
 	fill_deep();
 	contract->stack = &contract_stacks[stack];
-	strcpy(contract->folder, "/tmp/larder-contract.XXXXXX");
+	strcpy(contract->folder, "/tmp/larder-contract.XXXXXX"); /* style: fixed text */
 	cr_assert(mkdtemp(contract->folder));
 	must(ldr_vfs_new(NULL, &contract->vfs, &err), &err);
 	contract->stack->mount(contract->vfs, contract->folder);
