@@ -371,6 +371,11 @@ bool ldr_view_is_pack(const struct ldr_view *view)
 	return view->pack != NULL;
 }
 
+bool ldr_view_is_locked(const struct ldr_view *view)
+{
+	return view->pack && ldr_pack_is_locked(view->pack);
+}
+
 const char *ldr_view_trouble(const struct ldr_view *view)
 {
 	return view->trouble;
@@ -394,6 +399,11 @@ const struct ldr_upstream *ldr_view_upstream(struct ldr_view *view)
 struct ldr_disk_cache *ldr_view_disk(struct ldr_view *view)
 {
 	return view->disk;
+}
+
+struct ldr_memory_cache *ldr_view_memory(struct ldr_view *view)
+{
+	return view->memory;
 }
 
 void ldr_view_traffic(struct ldr_view *view, uint64_t *out_requests, uint64_t *out_bytes)

@@ -58,6 +58,8 @@ LDR_API enum ldr_status ldr_view_previous(struct ldr_view *view, const struct ld
 					  struct ldr_release *out, struct ldr_error *err);
 /* Whether it is a local pack: then blocks have no places. */
 LDR_API bool ldr_view_is_pack(const struct ldr_view *view);
+/* A pack that is encrypted, and no key was given. */
+LDR_API bool ldr_view_is_locked(const struct ldr_view *view);
 /* What did not work and did not matter for reading: no cache folder can be had, or what was seen cannot be
  * remembered in it. "" mostly; borrowed until close. */
 LDR_API const char *ldr_view_trouble(const struct ldr_view *view);
@@ -73,7 +75,7 @@ LDR_API enum ldr_status ldr_view_tree_bytes(struct ldr_view *view, const uint8_t
 					    size_t *out_length, struct ldr_error *err);
 
 /* Blocks `first` to first + count - 1 of the tree with their places, fetching the pages of the map that
- * say so. */
+ * say so. Asking again for what has been asked for changes nothing in the view: any thread may do that. */
 LDR_API enum ldr_status ldr_view_places(struct ldr_view *view, uint64_t first, uint64_t count,
 					struct ldr_placed_block *out, struct ldr_error *err);
 /* Where the release's own tree and map lie; releases only. Borrowed until close. */
@@ -83,6 +85,8 @@ LDR_API enum ldr_status ldr_view_top(struct ldr_view *view, const struct ldr_top
 LDR_API struct ldr_source *ldr_view_source(struct ldr_view *view);
 LDR_API const struct ldr_upstream *ldr_view_upstream(struct ldr_view *view);
 LDR_API struct ldr_disk_cache *ldr_view_disk(struct ldr_view *view);
+/* The memory cache of its source, or NULL. Borrowed until close. */
+LDR_API struct ldr_memory_cache *ldr_view_memory(struct ldr_view *view);
 
 /* Reads a file's bytes in order; deliver gets them block by block, borrowed for the call. */
 LDR_API enum ldr_status ldr_view_read_file(struct ldr_view *view, uint32_t node,

@@ -265,6 +265,10 @@ static enum ldr_status take(struct ldr_args *args, enum ldr_option option, const
 		return add_key(args, value, err);
 	case LDR_OPT_HOST:
 		return add_to_list(option, args->hosts, &args->host_count, value, err);
+	case LDR_OPT_OVER:
+		return add_to_list(option, args->over, &args->over_count, value, err);
+	case LDR_OPT_UNDER:
+		return add_to_list(option, args->under, &args->under_count, value, err);
 	case LDR_OPT_COMPRESS:
 		return add_to_list(option, args->globs, &args->glob_count, value, err);
 	case LDR_OPT_TOKEN_FILE:

@@ -48,6 +48,9 @@
 	X(REBASE, "rebase", NULL, "if somebody else published first, do it again upon theirs")     \
 	X(JOBS, "jobs", "N", "threads (default: processors)")                                      \
 	X(NO_SYNC, "no-sync", NULL, "do not wait for the disk: a power cut may undo the work")     \
+	X(OVER, "over", "DIR", "a folder stacked above SRC (more than once: the last is topmost)") \
+	X(UNDER, "under", "FILE.pack",                                                             \
+	  "an archive stacked below SRC (more than once: the last is lowest)")                     \
 	X(RECURSIVE, "recursive", NULL, "folders inside folders too")                              \
 	X(DEEP, "deep", NULL, "read and digest every block")                                       \
 	X(TOKENS, "tokens", "FILE", "the server's token file")                                     \
@@ -72,6 +75,8 @@ enum ldr_option {
 	 LDR_OPTION_BIT(OFFLINE) | LDR_OPTION_BIT(TOKEN_FILE) | LDR_OPTION_BIT(LIMIT_RATE) | \
 	 LDR_OPTION_BIT(CA) | LDR_OPTION_BIT(KEY_FILE))
 
+#define LDR_OPTIONS_LAYERS (LDR_OPTION_BIT(OVER) | LDR_OPTION_BIT(UNDER))
+
 #define LDR_ARGS_LIST_MAX 64
 
 /* Filled by ldr_args_parse; owns what it loads. Strings are borrowed from argv. */
@@ -82,6 +87,10 @@ struct ldr_args {
 	size_t host_count;
 	const char *globs[LDR_ARGS_LIST_MAX];
 	size_t glob_count;
+	const char *over[LDR_ARGS_LIST_MAX];
+	size_t over_count;
+	const char *under[LDR_ARGS_LIST_MAX];
+	size_t under_count;
 	struct ldr_public_key *keys[LDR_ARGS_LIST_MAX]; /* owns */
 	size_t key_count;
 	char *token;      /* owns */

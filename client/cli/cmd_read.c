@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "client/cli/commands.h"
+#include "client/cli/layers.h"
 #include "client/cli/output.h"
 
 static const char *kind_name(enum ldr_kind kind)
@@ -99,8 +100,13 @@ static enum ldr_status run_ls(struct ldr_args *args, struct ldr_error *err)
 	const struct ldr_tree *tree;
 	struct ldr_tree_node node;
 	uint32_t index = 0;
-	enum ldr_status status = ldr_args_open_view(args, 0, &view, err);
+	enum ldr_status status;
 
+	if (ldr_layers_given(args)) {
+		json_decref(entries);
+		return ldr_layers_ls(args, err);
+	}
+	status = ldr_args_open_view(args, 0, &view, err);
 	if (!status)
 		status = ldr_view_tree(view, &tree, err);
 	if (!status)
@@ -128,7 +134,7 @@ const struct ldr_command ldr_command_ls = {
 	.name = "ls",
 	.arguments = "SRC [PATH]",
 	.help = "Lists a folder of a release or archive, without installing it.",
-	.options = LDR_OPTIONS_NETWORK | LDR_OPTION_BIT(RECURSIVE),
+	.options = LDR_OPTIONS_NETWORK | LDR_OPTIONS_LAYERS | LDR_OPTION_BIT(RECURSIVE),
 	.least = 1,
 	.most = 2,
 	.run = run_ls,
@@ -195,8 +201,11 @@ static enum ldr_status run_stat(struct ldr_args *args, struct ldr_error *err)
 	uint32_t index = 0;
 	bool placed;
 	json_t *object;
-	enum ldr_status status = ldr_args_open_view(args, 0, &view, err);
+	enum ldr_status status;
 
+	if (ldr_layers_given(args))
+		return ldr_layers_stat(args, err);
+	status = ldr_args_open_view(args, 0, &view, err);
 	if (!status)
 		status = ldr_view_tree(view, &tree, err);
 	if (!status)
@@ -225,7 +234,7 @@ const struct ldr_command ldr_command_stat = {
 	.name = "stat",
 	.arguments = "SRC PATH",
 	.help = "Shows a file's attributes and its blocks: ids, lengths, and where they lie.",
-	.options = LDR_OPTIONS_NETWORK,
+	.options = LDR_OPTIONS_NETWORK | LDR_OPTIONS_LAYERS,
 	.least = 2,
 	.most = 2,
 	.run = run_stat,
@@ -259,8 +268,11 @@ static enum ldr_status run_cat(struct ldr_args *args, struct ldr_error *err)
 	struct ldr_tree_node node;
 	uint64_t requests, bytes;
 	uint32_t index = 0;
-	enum ldr_status status = ldr_args_open_view(args, 0, &view, err);
+	enum ldr_status status;
 
+	if (ldr_layers_given(args))
+		return ldr_layers_cat(args, err);
+	status = ldr_args_open_view(args, 0, &view, err);
 	if (!status)
 		status = find_node(view, args->positional[1], true, &index, err);
 	if (!status)
@@ -289,7 +301,7 @@ const struct ldr_command ldr_command_cat = {
 	.arguments = "SRC PATH",
 	.help = "Writes a file of a release or archive to standard output, fetching only its blocks.\n"
 		"With --json it is read and checked, and only the figures are printed.",
-	.options = LDR_OPTIONS_NETWORK,
+	.options = LDR_OPTIONS_NETWORK | LDR_OPTIONS_LAYERS,
 	.least = 2,
 	.most = 2,
 	.run = run_cat,

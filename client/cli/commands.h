@@ -18,6 +18,8 @@ extern const struct ldr_command ldr_command_export;
 extern const struct ldr_command ldr_command_ls;
 extern const struct ldr_command ldr_command_stat;
 extern const struct ldr_command ldr_command_cat;
+/* cmd_layers.c */
+extern const struct ldr_command ldr_command_which;
 /* cmd_history.c */
 extern const struct ldr_command ldr_command_log;
 extern const struct ldr_command ldr_command_diff;

@@ -13,10 +13,10 @@
 #endif
 
 static const struct ldr_command *const commands[] = {
-	&ldr_command_keygen, &ldr_command_pack, &ldr_command_unpack, &ldr_command_publish,
-	&ldr_command_log,    &ldr_command_diff, &ldr_command_fetch,  &ldr_command_ls,
-	&ldr_command_stat,   &ldr_command_cat,  &ldr_command_verify, &ldr_command_export,
-	&ldr_command_token,
+	&ldr_command_keygen, &ldr_command_pack,  &ldr_command_unpack, &ldr_command_publish,
+	&ldr_command_log,    &ldr_command_diff,  &ldr_command_fetch,  &ldr_command_ls,
+	&ldr_command_stat,   &ldr_command_cat,   &ldr_command_which,  &ldr_command_verify,
+	&ldr_command_export, &ldr_command_token,
 };
 
 static const size_t command_count = sizeof(commands) / sizeof(commands[0]);
