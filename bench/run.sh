@@ -1,11 +1,12 @@
 #!/bin/bash
-# run.sh [delivery|vfs|vfs-full]...   every benchmark in turn (the first two), by hand on a quiet machine; reports go to
+# run.sh [delivery|vfs|vfs-studies|vfs-full]...   every benchmark in turn (the first two), by hand on a quiet machine; reports go to
 # build/bench. Assets come from $LARDER_CORPORA (bench/corpora.sh brings them); what needs assets that are not there is said
 # to be skipped.
 #
 #   delivery   publishing, fetching and updating beside casync
 #   vfs        the virtual file system: the targets of the table of limits with 1 and 8 threads (under 15 minutes), then each limit
-#   vfs-full   all its targets with 1, 2, 4 and 8 threads, cold, block sizes, traces: the tables of docs/measurements.md (over an hour)
+#   vfs-studies   cold reads, sizes of blocks, recorded games (some 10 minutes)
+#   vfs-full   all targets and scenarios with 1, 2, 4 and 8 threads (over half an hour)
 set -u
 cd "$(dirname "$0")/.." || exit 1
 corpora=${LARDER_CORPORA:-${XDG_CACHE_HOME:-$HOME/.cache}/larder-corpora}
@@ -52,27 +53,29 @@ vfs() {
 		count[verdict]++ } END { printf "limits: %d hold, %d do not\n", count["PASS"], count["FAIL"] }' build/bench/vfs-limits.tsv
 }
 
-vfs_full() {
-	local kib trace name
-	vfs_bench vfs-full --threads 1,2,4,8 || status=1
-	vfs_bench vfs-cold --threads 1,8 --cold --scenarios read.small,read.medium,read.large.seq,read.large.rand || status=1
+vfs_studies() {
+	local kib trace reads=read.small,read.medium,read.large.seq,read.large.rand
+	vfs_bench vfs-cold --threads 1,8 --cold --scenarios $reads --targets \
+		base:stdio,base:posix,peer:physfs,vfs:native,vfs:archive,vfs:archive-lz4,vfs:archive-zstd,vfs:archive-aes,vfs:remote-warm,vfs:remote-cold || status=1
 	for kib in 16 64 128; do
-		vfs_bench "vfs-block-$kib" --threads 1 --block-size $kib --scenarios read.small,read.medium,read.large.seq,read.large.rand \
-			--targets base:stdio,vfs:archive-lz4,vfs:archive-lz4-small,vfs:archive-zstd || status=1
+		vfs_bench "vfs-block-$kib" --threads 1 --block-size $kib --scenarios $reads \
+			--targets base:stdio,vfs:archive-lz4,vfs:archive-lz4-small || status=1
 	done
 	for trace in bench/traces/*.tsv.gz; do
-		name=$(basename "$trace" .tsv.gz)
-		vfs_bench "vfs-trace-$name" --threads 1 --trace "$trace" || status=1
+		vfs_bench "vfs-$(basename "$trace" .tsv.gz)" --threads 1 --trace "$trace" --targets \
+			base:stdio,base:posix,limit:table,peer:physfs,vfs:native,vfs:native-watched,vfs:memory,vfs:archive,vfs:archive-lz4,vfs:archive+native,vfs:3layer || status=1
 	done
-	chart vfs-full $(printf -- '--extra %s ' build/bench/vfs-trace-*[a-z].csv)
 }
+
+vfs_full() { vfs_bench vfs-full --threads 1,2,4,8 || { status=1; return; } && chart vfs-full; }
 
 for part in "${@:-delivery}" $([ $# -gt 0 ] || echo vfs); do
 	case $part in
 	delivery) delivery ;;
 	vfs) vfs ;;
+	vfs-studies) vfs_studies ;;
 	vfs-full) vfs_full ;;
-	*) sed -n '2,9p' "$0"; exit 2 ;;
+	*) sed -n '2,10p' "$0"; exit 2 ;;
 	esac
 done
 exit $status

@@ -22,6 +22,14 @@ struct ldr_chunk_sizes bench_pack_chunks(const struct bench_env *env)
 	return (struct ldr_chunk_sizes){normal / 4, normal, most < BLOCK_MOST ? most : BLOCK_MOST};
 }
 
+const uint8_t *bench_pack_key(void)
+{
+	/* Nothing is secret here. */
+	static const uint8_t key[LDR_TITLE_KEY_BYTES] = {1, 2, 3, 4};
+
+	return key;
+}
+
 static bool build(const struct bench_env *env, enum bench_pack_kind kind, const char *path)
 {
 	const struct ldr_scan_options scan = {.size = sizeof(scan), .links = LDR_LINKS_DROP};
@@ -39,6 +47,11 @@ static bool build(const struct bench_env *env, enum bench_pack_kind kind, const 
 	request.out_path = path;
 	request.scan = &scan;
 	request.build = &options;
+	if (kind == BENCH_PACK_XOR)
+		request.protection.flags = LDR_PACK_FLAG_XOR;
+	if (kind == BENCH_PACK_AES)
+		request.protection = (struct ldr_protection){LDR_PACK_FLAG_ENCRYPTED,
+							     bench_pack_key()};
 	if (ldr_archive_folder(&request, &outcome, &error)) {
 		bench_say("%s: %s", path, error.text);
 		return false;

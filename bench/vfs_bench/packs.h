@@ -25,6 +25,8 @@ enum bench_pack_kind {
 char *bench_pack(const struct bench_env *env, enum bench_pack_kind kind);
 /* A larger file that holds the plain pack at BENCH_EMBEDDED_BASE; *out_length is the pack's length. */
 char *bench_embedded(const struct bench_env *env, uint64_t *out_length);
+/* The title key of the encrypted pack. */
+const uint8_t *bench_pack_key(void);
 /* As `larder pack --block-size` cuts. */
 struct ldr_chunk_sizes bench_pack_chunks(const struct bench_env *env);
 

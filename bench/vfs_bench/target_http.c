@@ -17,6 +17,7 @@
 #include "bench/vfs_bench/process.h"
 
 #define TRIES 5
+#define URL_BYTES 4096
 
 struct recipe {
 	bool gzip;
@@ -188,12 +189,34 @@ static void http_leave(void *thread_self)
 	free(client);
 }
 
+/* Paths as they are written in URLs: a quarter of a microsecond beside a request of forty. */
+static const char *escape(const char *url, char out[URL_BYTES])
+{
+	static const char digits[] = "0123456789ABCDEF";
+	size_t at = 0;
+
+	for (; *url && at + 4 < URL_BYTES; url++) {
+		unsigned char byte = (unsigned char)*url;
+
+		if (byte > ' ' && byte < 0x7f && !strchr("%#?\"<>", byte)) {
+			out[at++] = *url;
+			continue;
+		}
+		out[at++] = '%';
+		out[at++] = digits[byte >> 4];
+		out[at++] = digits[byte & 15];
+	}
+	out[at] = '\0';
+	return out;
+}
+
 static long request(struct client *client, const char *url, bool body, const char *range)
 {
+	char escaped[URL_BYTES];
 	long status = 0;
 
 	client->length = 0;
-	curl_easy_setopt(client->curl, CURLOPT_URL, url);
+	curl_easy_setopt(client->curl, CURLOPT_URL, escape(url, escaped));
 	curl_easy_setopt(client->curl, CURLOPT_NOBODY, body ? 0L : 1L);
 	if (body)
 		curl_easy_setopt(client->curl, CURLOPT_HTTPGET, 1L);
@@ -236,6 +259,7 @@ static bool http_read_at(struct bench_file *file, void *bytes, size_t length, ui
 			 size_t *out_length)
 {
 	struct client *client = file->object;
+	size_t skip = 0, left;
 	char range[64];
 	long status;
 
@@ -244,11 +268,13 @@ static bool http_read_at(struct bench_file *file, void *bytes, size_t length, ui
 	status = request(client, (const char *)(uintptr_t)file->word[0], true, range);
 	if (status == 416) /* at or past the end */
 		client->length = 0;
-	else if ((status != 206 && client->length) ||
-		 client->length > length) /* 200: an empty file */
+	else if (status == 200) /* very small files come whole */
+		skip = offset < client->length ? (size_t)offset : client->length;
+	else if (status != 206)
 		return false;
-	memcpy(bytes, client->bytes, client->length);
-	*out_length = client->length;
+	left = client->length - skip;
+	*out_length = left < length ? left : length;
+	memcpy(bytes, client->bytes + skip, *out_length);
 	return true;
 }
 

@@ -113,6 +113,8 @@ static bool mount_archive(struct bench_mounts *mounts, const struct bench_env *e
 				       ? (size_t)(env->item_bytes / 8)
 				       : (size_t)(env->item_bytes + env->item_bytes / 4 +
 						  HEADROOM_BYTES);
+	if (recipe->pack == BENCH_PACK_AES)
+		options.key = bench_pack_key();
 	if (recipe->parts & BENCH_PART_EMBEDDED) {
 		options.base = BENCH_EMBEDDED_BASE;
 		path = bench_embedded(env, &options.length);

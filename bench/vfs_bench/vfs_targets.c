@@ -19,8 +19,10 @@ RECIPE(native_watched, BENCH_PART_NATIVE | BENCH_PART_WATCHED, 0);
 RECIPE(memory, BENCH_PART_MEMORY, 0);
 RECIPE(archive, BENCH_PART_ARCHIVE, BENCH_PACK_PLAIN);
 RECIPE(archive_mapped, BENCH_PART_ARCHIVE | BENCH_PART_MAPPED, BENCH_PACK_PLAIN);
+RECIPE(archive_xor, BENCH_PART_ARCHIVE, BENCH_PACK_XOR);
 RECIPE(archive_lz4, BENCH_PART_ARCHIVE, BENCH_PACK_LZ4);
 RECIPE(archive_zstd, BENCH_PART_ARCHIVE, BENCH_PACK_ZSTD);
+RECIPE(archive_aes, BENCH_PART_ARCHIVE, BENCH_PACK_AES);
 RECIPE(archive_lz4_small, BENCH_PART_ARCHIVE | BENCH_PART_EIGHTH, BENCH_PACK_LZ4);
 RECIPE(archive_native, BENCH_PART_ARCHIVE | BENCH_PART_OVERRIDE, BENCH_PACK_PLAIN);
 RECIPE(archive_native_live, BENCH_PART_ARCHIVE | BENCH_PART_OVERRIDE_LIVE, BENCH_PACK_PLAIN);
@@ -44,8 +46,10 @@ static const struct bench_target targets[] = {
 	TARGET("memory", ALL | BENCH_IN_MEMORY, memory),
 	TARGET("archive", READS, archive),
 	TARGET("archive-mapped", READS, archive_mapped),
+	TARGET("archive-xor", READS, archive_xor),
 	TARGET("archive-lz4", READS, archive_lz4),
 	TARGET("archive-zstd", READS, archive_zstd),
+	TARGET("archive-aes", READS, archive_aes),
 	TARGET("archive-lz4-small", BENCH_OPENS, archive_lz4_small),
 	TARGET("archive+native", READS, archive_native),
 	TARGET("archive+native-live", READS, archive_native_live),

@@ -1,0 +1,83 @@
+#!/bin/bash
+# 02-vfs.sh   the list "What must hold" of the virtual file system, each item as a command: a line per item with text, figure, limit
+# and PASS, FAIL or SKIP. Slow; run by hand on a quiet machine:
+#
+#   make all benches && tests/accept/02-vfs.sh
+#   PARTS="speed" tests/accept/02-vfs.sh     of: contract trees threads limits allocations speed
+#
+# The speed part runs vfs_bench once (bench/run.sh vfs, some 12 minutes) and looks up every ratio of bench/vfs_limits.tsv. Assets
+# come from $LARDER_CORPORA (bench/corpora.sh brings them); one that is not there is a SKIP.
+set -u
+ROOT=$(cd "$(dirname "$0")/../.." && pwd)
+LARDER_CORPORA=${LARDER_CORPORA:-${XDG_CACHE_HOME:-$HOME/.cache}/larder-corpora}
+BENCH=$ROOT/build/release/bench/vfs_bench
+WORK=$(mktemp -d "${TMPDIR:-/tmp}/larder-accept.XXXXXX")
+export ROOT LARDER_CORPORA WORK
+FAILED=0
+
+. "$ROOT/tests/scenario/lib.sh"
+trap 'stop_all; cd /; chmod -R u+rwX "$WORK"; rm -rf "$WORK"' EXIT
+
+row() { # text figure limit verdict
+	printf '%-86s %16s  %-12s %s\n' "$1" "$2" "$3" "$4"
+	[ "$4" != FAIL ] || FAILED=$((FAILED + 1))
+}
+# item TEXT FIGURE OP LIMIT
+item() {
+	local sign='<='
+	[ "$3" != -ge ] || sign='>='
+	case $(check_number x "$2" "$3" "$4") in ok*) row "$1" "$2" "$sign $4" PASS ;; *) row "$1" "${2:-none}" "$sign $4" FAIL ;; esac
+}
+# holds TEXT CMD...   a yes or no
+holds() { if "${@:2}" >"$WORK/out" 2>"$WORK/err"; then row "$1" yes yes PASS; else row "$1" no yes FAIL; tail -n 3 "$WORK/err" "$WORK/out"; fi; }
+part() { case " ${PARTS:-contract trees threads limits allocations speed} " in *" $1 "*) return 0 ;; esac; return 1; }
+
+# suite TEXT MAKE-ARGUMENTS...   failed cases of a suite that ran at least one.
+suite() {
+	local good bad
+	make -s -C "$ROOT" "${@:2}" >"$WORK/suite.out" 2>&1
+	read -r good _ bad _ < <(tail -n 1 "$WORK/suite.out" | grep -E '^[0-9]+ passed, [0-9]+ failed')
+	[ "${good:-0}" -gt 0 ] || bad=${bad:-1}
+	item "$1: failed cases (of $((${good:-0} + ${bad:-1})))" "${bad:-1}" -le 0
+	grep 'not ok ' "$WORK/suite.out"
+}
+
+echo "# $(date -u +%FT%TZ), $(nproc) processors, $(uname -sr)"
+
+if part contract; then
+	suite "the contract, layers, mounts, watches (unit tests of vfs)" MODE=debug unit T=unit/vfs/
+	suite "the same under the address sanitizer" MODE=asan unit T=unit/vfs/
+fi
+
+if part trees; then
+	if [ -d "$LARDER_CORPORA/wesnoth/1" ]; then
+		for target in vfs:native vfs:memory vfs:archive vfs:archive-lz4 vfs:archive-aes vfs:archive-mapped vfs:remote-warm vfs:remote-cold; do
+			holds "wesnoth: every file through $target as in the folder, random offsets, 8 threads" \
+				"$BENCH" --dir "$WORK" --verify --data "$LARDER_CORPORA/wesnoth/1" --strict --targets $target
+		done
+	else
+		row "wesnoth: every file as in the folder" "no corpus wesnoth" "" SKIP
+	fi
+fi
+
+if part threads; then
+	suite "threads under load with the thread sanitizer" MODE=tsan stress T=vfs
+	suite "unit tests of vfs with the thread sanitizer" MODE=tsan unit T=unit/vfs/
+fi
+
+if part allocations; then
+	holds "no heap allocation in warm opens, stats, misses and reads, 1 and 8 threads, over all threads" \
+		"$BENCH" --dir "$WORK" --scale 0.1 --threads 1,8 --allocations --strict --filter vfs:
+	cp "$WORK/out" "$WORK/allocations"
+	item "allocations, summed over the targets of Larder" "$(awk '$2 ~ /^vfs:/ { n += $(NF - 1) } END { print n + 0 }' "$WORK/allocations")" -le 0
+fi
+
+if part speed; then
+	(cd "$ROOT" && bash bench/run.sh vfs) >"$WORK/speed" 2>&1 || tail -n 3 "$WORK/speed"
+	while IFS=$'\t' read -r text figure limit; do
+		item "$text" "$figure" -ge "$limit"
+	done <"$ROOT/build/bench/vfs-limits.tsv"
+fi
+
+echo "# $FAILED failed"
+[ "$FAILED" -eq 0 ]
