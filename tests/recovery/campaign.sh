@@ -6,6 +6,8 @@
 #            and with foreign commits; single commits at each boundary; failing devices; histories by sample
 #   full     the same with single commits everywhere, sectors of 512 bytes, all cuts, and nothing sampled
 #   mutants  the publishers that must be caught, and a device that ignores flushes
+#
+# From the environment: SUBJECTS, a folder that prepare.sh made.
 set -eu
 
 everything=prefix,subset,tornlast,torn
@@ -47,6 +49,23 @@ mutants() {
 	echo "mutant-lying-device expect=violations inject=none models=lying -- @publish --replace"
 }
 
+# The cache, the installer and the server. A state costs 30 to 400 ms, so the gate takes declared samples.
+products() { # samples of cache, fetch, larderd, and of their mutants
+	local here subjects=${SUBJECTS:-}
+	here=$(cd "$(dirname "$0")" && pwd)
+	echo "cache inject=none sample=$1 models=$everything cuts=4 max=200000 -- @cache"
+	echo "mutant-cache-no-sync expect=violations inject=none sample=$4 models=prefix,subset max=200000 -- @cache --mutant no-sync"
+	if [ -z "$subjects" ]; then
+		pending "fetch: SUBJECTS names no folder of prepare.sh" "larderd: SUBJECTS names no folder of prepare.sh"
+		return
+	fi
+	echo "fetch inject=none sample=$2 models=$everything cuts=4 max=200000 -- $here/fetch.sh $subjects"
+	echo "mutant-fetch-no-sync expect=violations inject=none sample=$4 models=prefix max=200000 -- $here/fetch.sh $subjects --mutant no-sync"
+	echo "larderd inject=none sample=$3 models=$everything cuts=4 max=200000 -- $here/serve.sh $subjects"
+	echo "mutant-larderd-no-sync expect=violations inject=none sample=$4 models=prefix max=200000 -- $here/serve.sh $subjects --mutant no-sync"
+	pending "retention: larder gc is not there yet"
+}
+
 pending() {
 	local line
 	for line in "$@"; do echo "pending $line"; done
@@ -66,6 +85,7 @@ gate)
 	echo "history inject=random:2 sample=150 models=$everything cuts=8 max=200000 -- @publish --replace --versions 6 --size 9000"
 	control create
 	control replace
+	products 120 60 24 24
 	mutants
 	;;
 full)
@@ -79,6 +99,7 @@ full)
 	echo "history inject=none,random:8 models=$everything cuts=8 max=200000 -- @publish --replace --versions 6 --size 9000"
 	control create
 	control replace
+	products 0 0 0 100
 	mutants
 	;;
 mutants) mutants ;;

@@ -45,6 +45,10 @@ for leg in $(tr , ' ' <<<"${LEGS:-ext4,xfs,btrfs}"); do
 done
 
 # ---- block states --------------------------------------------------------------------------------------
+SUBJECTS=$(realpath "$OUT")/subjects
+BUILD=$(realpath "$BUILD")
+export SUBJECTS BUILD
+tests/recovery/prepare.sh "$SUBJECTS" || exit 1
 tests/recovery/campaign.sh "$form" >"$OUT/campaign" || exit 1
 "$BUILD/tests/recovery/cli/crashlab" run --campaign "$OUT/campaign" --out "$OUT" --jobs "${JOBS:-3}" \
 	--seed "${SEED:-1}" ${LEGS:+--fs "$LEGS"} | tee "$OUT/blocks.log"

@@ -5,7 +5,7 @@
 # the one release or of the other, after the acknowledgement that of the new one, and a file of the user's is untouched; the
 # next fetch completes, to exactly the release. The mutant installs without waiting for the disk and must be caught.
 set -u
-DIR=$1 STEP=${!#} MUTANT=${3:-}
+DIR=$1 STEP=${!#} MUTANT=${2:-}
 export LARDER_CACHE=$DIR/cache HOME=$DIR
 mark() { [ -z "${CRASHLAB_MARK:-}" ] || printf '%s\n' "$1" >"$CRASHLAB_MARK"; }
 fetch() { "$BUILD/larder" fetch "$DIR/store#live@$1" tree --trust "$DIR/key.pub" --quiet "${@:2}" >/dev/null; }
@@ -22,7 +22,8 @@ case $STEP in
 --recover)
 	fetch 2 || exit 1
 	[ "$(cat tree/mine.txt)" = mine ] || exit 1
-	python3 "$(dirname "$0")/same.py" "$DIR/two" tree mine.txt
+	. "$(dirname "$0")/same.sh"
+	same "$DIR/two" tree mine.txt
 	;;
 *) exit 2 ;;
 esac

@@ -6,7 +6,8 @@
 # signature, pack and byte checked), the acknowledged one if there was one, and the next publication completes. The mutant is a server
 # whose syncs are left out (by a seam) and must be caught.
 set -u
-DIR=$1 STEP=${!#} MUTANT=${3:-}
+. "$(dirname "$0")/same.sh"
+DIR=$1 STEP=${!#} MUTANT=${2:-}
 export HOME=$DIR TMPDIR=/tmp
 PRIVATE=
 trap '[ -z "${PID:-}" ] || { kill "$PID" 2>/dev/null; wait "$PID" 2>/dev/null; }; [ -z "$PRIVATE" ] || rm -rf "$PRIVATE"' EXIT
@@ -32,7 +33,7 @@ fetch() { # tree... : what is fetched must be one of them
 	rm -rf "$PRIVATE/out"
 	"$BUILD/larder" fetch "$URL#live" "$PRIVATE/out" --trust "$DIR/key.pub" --cache "$PRIVATE/cache-$RANDOM" --quiet --no-sync >/dev/null || return 1
 	for tree in "$@"; do
-		! python3 "$(dirname "$0")/same.py" "$DIR/$tree" "$PRIVATE/out" 2>/dev/null || return 0
+		! same "$DIR/$tree" "$PRIVATE/out" 2>/dev/null || return 0
 	done
 	echo "the channel's release is none of: $*"
 	return 1
