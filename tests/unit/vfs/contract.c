@@ -131,9 +131,9 @@ static struct ldr_layer *table(enum share share, bool live)
 	return layer;
 }
 
-/* A pack of the whole content, mounted as the options say. */
-static struct ldr_layer *archive(const char *folder, enum ldr_codec_policy policy,
-				 struct ldr_archive_options options)
+/* A pack of the whole content, mounted as the options say; encrypted when they have a key. */
+static struct ldr_layer *protected_archive(const char *folder, enum ldr_codec_policy policy,
+					   uint32_t flags, struct ldr_archive_options options)
 {
 	const struct ldr_codec_choice choice = {.policy = policy};
 	struct ldr_error err = {.status = LDR_OK};
@@ -148,10 +148,17 @@ static struct ldr_layer *archive(const char *folder, enum ldr_codec_policy polic
 	snprintf(path, sizeof(path), "%s/content.pack", folder);
 	request.folder = source;
 	request.out_path = path;
+	request.protection = (struct ldr_protection){flags, options.key};
 	must(ldr_archive_folder(&request, &outcome, &err), &err);
 	options.size = sizeof(options);
 	must(ldr_layer_archive_open(path, &options, &layer, &err), &err);
 	return layer;
+}
+
+static struct ldr_layer *archive(const char *folder, enum ldr_codec_policy policy,
+				 struct ldr_archive_options options)
+{
+	return protected_archive(folder, policy, 0, options);
 }
 
 /* ---- stacks ---- */
@@ -281,6 +288,20 @@ static void archive_zstd_tight(struct ldr_vfs *vfs, const char *folder)
 	mount(vfs, 1, archive(folder, LDR_POLICY_ZSTD, TIGHT), "", 0);
 }
 
+static void archive_xor(struct ldr_vfs *vfs, const char *folder)
+{
+	mount(vfs, 1, protected_archive(folder, LDR_POLICY_NONE, LDR_PACK_FLAG_XOR, MAPPED), "", 0);
+}
+
+static void archive_aes(struct ldr_vfs *vfs, const char *folder)
+{
+	static const uint8_t key[LDR_TITLE_KEY_BYTES] = {1};
+	const struct ldr_archive_options options = {.key = key, .memory_bytes = 4096};
+
+	mount(vfs, 1, protected_archive(folder, LDR_POLICY_LZ4, LDR_PACK_FLAG_ENCRYPTED, options),
+	      "", 0);
+}
+
 static void archive_folding(struct ldr_vfs *vfs, const char *folder)
 {
 	mount(vfs, 1, archive(folder, LDR_POLICY_LZ4, PLAIN), "", LDR_MOUNT_FOLD_CASE);
@@ -334,6 +355,8 @@ const struct contract_stack contract_stacks[] = {
 	{"archive-mapped", false, false, archive_mapped},
 	{"archive-lz4", false, false, archive_lz4},
 	{"archive-zstd-tight", false, false, archive_zstd_tight},
+	{"archive-xor", false, false, archive_xor},
+	{"archive-aes", false, false, archive_aes},
 	{"archive-folding", false, false, archive_folding},
 	{"memory+archive", true, false, memory_over_archive},
 	{"watched+archive", true, false, watched_over_archive},
