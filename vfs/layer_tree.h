@@ -55,10 +55,6 @@ struct ldr_archive_options {
 	uint64_t base;      /* where the pack begins inside a larger file ... */
 	uint64_t length;    /* ... and how long it is; 0: to the end */
 	const uint8_t *key; /* 32 bytes, the title key of an encrypted pack; copied */
-	const char *
-		/* a folder that keeps assembled trees, so that mounting a million names is quick;
-		 * NULL: none */
-		assembled;
 };
 
 /* A local pack that carries its tree. LDR_ECORRUPT, LDR_EUNSUPPORTED, LDR_ENOTFOUND; a missing key
