@@ -315,16 +315,16 @@ static enum ldr_status load_index(struct ldr_pack *pack, struct ldr_error *err)
 	if (pack->file.map) {
 		pack->index = pack->file.map + pack->blocks_end;
 	} else {
-		pack->index_copy = malloc(length ? length : 1);
-		if (!pack->index_copy)
-			return ldr_fail(err, LDR_ENOMEM,
-					"pack %s: no memory for %zu bytes of index", pack->name,
-					length);
+		/* Page by page, the index of a million blocks would take longer to fault in than to
+		 * read. */
+		status = ldr_tree_memory_take(&pack->index_copy, length ? length : 1, err);
+		if (status != LDR_OK)
+			return ldr_error_prefix(err, status, "pack %s", pack->name);
 		status = ldr_pack_file_read(&pack->file, pack->name, pack->blocks_end,
-					    pack->index_copy, length, err);
+					    pack->index_copy.bytes, length, err);
 		if (status != LDR_OK)
 			return status;
-		pack->index = pack->index_copy;
+		pack->index = pack->index_copy.bytes;
 	}
 	pack->entries = pack->index;
 	pack->checksums = pack->index + pack->sections[1].length;

@@ -11,6 +11,7 @@
 #include "packs/cipher.h"
 #include "packs/pack_reader.h"
 #include "packs/pack_writer.h"
+#include "packs/tree_priv.h"
 
 /* Where the fields of an entry lie; docs/formats/pack.md has the tables. */
 #define ENTRY_OFFSET 32
@@ -65,8 +66,8 @@ struct ldr_pack {
 	struct pack_section sections[LDR_PACK_SECTIONS_MAX];
 	uint64_t blocks_end; /* where the first section begins */
 	uint32_t entry_count;
-	uint8_t *index_copy;  /* owns; NULL when mapped */
-	const uint8_t *index; /* the sections' bytes, from blocks_end */
+	struct ldr_tree_memory index_copy; /* owns; nothing when mapped */
+	const uint8_t *index;              /* the sections' bytes, from blocks_end */
 	const uint8_t *entries;
 	const uint8_t *checksums;
 };

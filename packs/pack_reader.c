@@ -70,7 +70,7 @@ void ldr_pack_unref(struct ldr_pack *pack)
 		return;
 	ldr_pack_file_dispose(&pack->file);
 	ldr_cipher_dispose(&pack->cipher);
-	free(pack->index_copy);
+	ldr_tree_memory_give(&pack->index_copy);
 	free(pack->name);
 	free(pack);
 }

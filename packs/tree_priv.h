@@ -53,7 +53,7 @@ struct ldr_tree_slot {
 	uint32_t node; /* 0: empty */
 };
 
-/* Zeroed memory: from the heap, or on huge pages where it is large. */
+/* Zeroed memory: from the heap, or on huge pages where it is large. A pack's index lies in such memory too. */
 struct ldr_tree_memory {
 	void *bytes;
 	size_t length;

@@ -77,7 +77,7 @@ enum ldr_status ldr_tree_memory_take(struct ldr_tree_memory *memory, size_t leng
 	else if (!memory->is_arena)
 		memory->bytes = calloc(1, length);
 	if (!memory->bytes)
-		return ldr_fail(err, LDR_ENOMEM, "no memory for %zu bytes of nodes", length);
+		return ldr_fail(err, LDR_ENOMEM, "no memory for %zu bytes", length);
 	return LDR_OK;
 }
 

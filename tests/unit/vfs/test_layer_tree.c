@@ -22,6 +22,7 @@
 #define FILE_BYTES 400000u
 #define THREADS 8u
 #define READS 400u
+#define FAR (5LL << 30)
 
 static const uint8_t title_key[LDR_TITLE_KEY_BYTES] = {42, 1};
 
@@ -204,21 +205,23 @@ Test(layer_tree, a_pack_inside_a_larger_file)
 	pack = host_bytes("a.pack", &length);
 	file = fopen(client_path(&world, "game.exe", path), "wbe");
 	cr_assert(file);
+	/* A hole: it takes no space, but every place behind it needs more than 32 bits. */
+	cr_assert_eq(fseeko(file, FAR - 13, SEEK_SET), 0);
 	cr_assert_eq(fwrite("code of the game", 1, 13, file), 13);
 	cr_assert_eq(fwrite(pack, 1, length, file), length);
 	cr_assert_eq(fwrite("more behind it", 1, 14, file), 14);
 	fclose(file);
 	for (unsigned map = 0; map < 2; map++) {
 		struct ldr_archive_options options = {
-			.base = 13, .length = length, .map = map != 0};
+			.base = FAR, .length = length, .map = map != 0};
 		struct ldr_vfs *vfs = mount_archive("game.exe", options);
 
 		check_same(vfs, "big");
 		check_same(vfs, "many/2");
 		ldr_vfs_free(vfs);
-		options.base = 12;
+		options.base = FAR - 1;
 		cr_expect_eq(open_archive("game.exe", options, &layer, &err), LDR_ECORRUPT);
-		options.base = 13;
+		options.base = FAR;
 		options.length = length + 15;
 		cr_expect_eq(open_archive("game.exe", options, &layer, &err), LDR_ECORRUPT);
 	}
