@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "bench/vfs_bench/handles.h"
 #include "bench/vfs_bench/run.h"
 #include "bench/vfs_bench/verify.h"
 
@@ -112,6 +113,8 @@ static bool run_slots(struct bench_env *env, struct bench_slots *slots,
 	struct bench_crew crew = {0};
 	bool good;
 
+	if (env->options->handles)
+		return bench_handles(slots, env);
 	if (env->options->verify)
 		return bench_verify(slots, env);
 	good = bench_crew_make(most_threads(env->options), trace, &crew);

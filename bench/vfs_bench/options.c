@@ -34,6 +34,7 @@ static const char usage[] =
 	"  --data DIR         the tree of --trace or --verify (made by seed)\n"
 	"  --allocations      counts heap allocations of warm opens and reads instead of time\n"
 	"  --verify           compares every file with the host's, by 8 threads, instead of timing\n"
+	"  --handles N        opens N files at once through each target of Larder and counts descriptors\n"
 	"  --strict           a target that cannot be had is a failure\n"
 	"  --list             scenarios and targets\n"
 	"  --help\n";
@@ -59,6 +60,7 @@ enum option_code {
 	OPT_DATA,
 	OPT_ALLOCATIONS,
 	OPT_VERIFY,
+	OPT_HANDLES,
 	OPT_STRICT,
 	OPT_LIST,
 	OPT_HELP,
@@ -85,6 +87,7 @@ static const struct option long_options[] = {
 	{"data", required_argument, NULL, OPT_DATA},
 	{"allocations", no_argument, NULL, OPT_ALLOCATIONS},
 	{"verify", no_argument, NULL, OPT_VERIFY},
+	{"handles", required_argument, NULL, OPT_HANDLES},
 	{"strict", no_argument, NULL, OPT_STRICT},
 	{"list", no_argument, NULL, OPT_LIST},
 	{"help", no_argument, NULL, OPT_HELP},
@@ -192,6 +195,8 @@ static bool parse_number(int code, const char *text, struct bench_options *out)
 		return parse_unsigned("min-ms", text, 0, 60000, &out->min_ms);
 	case OPT_MAX_MS:
 		return parse_unsigned("max-ms", text, 1, 600000, &out->max_ms);
+	case OPT_HANDLES:
+		return parse_unsigned("handles", text, 1, 1000000, &out->handles);
 	case OPT_BLOCK_SIZE:
 		return parse_block_size(text, &out->block_kib);
 	case OPT_SEED:
@@ -307,8 +312,8 @@ enum bench_parse bench_options_parse(int count, char **arguments, struct bench_o
 		bench_say("%s: no such argument", arguments[optind]);
 		return BENCH_PARSE_USAGE;
 	}
-	if (out->data && !out->trace && !out->verify) {
-		bench_say("--data goes with --trace or --verify");
+	if (out->data && !out->trace && !out->verify && !out->handles) {
+		bench_say("--data goes with --trace, --verify or --handles");
 		return BENCH_PARSE_USAGE;
 	}
 	if (out->keep && (out->trace || out->data)) {

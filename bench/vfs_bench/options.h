@@ -39,6 +39,7 @@ struct bench_options {
 	bool strict;
 	bool allocations;
 	bool verify;
+	unsigned handles; /* 0: not asked for */
 	const char *trace;
 	const char *data;
 };

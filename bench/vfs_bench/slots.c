@@ -12,7 +12,9 @@ static bool wanted(const struct bench_options *options, const struct bench_targe
 	size_t count;
 	const struct bench_scenario *const *scenarios = bench_scenarios(&count);
 
-	if (options->verify)
+	if (options->handles && !(target->traits & BENCH_OURS))
+		return false;
+	if (options->verify || options->handles)
 		return target->ops->read_at && bench_options_want(options, "verify", target->name);
 	if (options->trace)
 		return target->ops->read_at && target->ops->list && target->ops->absent &&

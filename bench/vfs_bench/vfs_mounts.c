@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "bench/vfs_bench/laps.h"
 #include "bench/vfs_bench/packs.h"
 #include "bench/vfs_bench/remote.h"
 #include "bench/vfs_bench/vfs_targets.h"
@@ -106,6 +107,7 @@ static bool mount_archive(struct bench_mounts *mounts, const struct bench_env *e
 	struct ldr_layer *layer = NULL;
 	struct ldr_error error = {0};
 	enum ldr_status status;
+	uint64_t began;
 	char *path;
 
 	options.map = recipe->parts & BENCH_PART_MAPPED;
@@ -123,7 +125,9 @@ static bool mount_archive(struct bench_mounts *mounts, const struct bench_env *e
 	}
 	if (!path)
 		return false;
+	began = bench_now();
 	status = ldr_layer_archive_open(path, &options, &layer, &error);
+	mounts->archive_ms = (double)(bench_now() - began) / 1e6;
 	free(path);
 	if (status)
 		return say_error("archive", &error);

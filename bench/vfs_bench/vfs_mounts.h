@@ -17,6 +17,7 @@ struct bench_mounts {
 	struct ldr_vfs *vfs;
 	uint32_t last_id;
 	const char *data_point; /* static */
+	double archive_ms;      /* what opening the archive took; 0: there is none */
 	struct bench_remote *remote;
 };
 

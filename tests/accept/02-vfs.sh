@@ -65,6 +65,29 @@ if part threads; then
 	suite "unit tests of vfs with the thread sanitizer" MODE=tsan unit T=unit/vfs/
 fi
 
+if part limits; then
+	holds "100,000 files open at once through archive, memory and stacks" \
+		"$BENCH" --dir "$WORK" --scale 0.1 --handles 100000 --strict --targets vfs:archive,vfs:archive-lz4,vfs:memory,vfs:nested8,vfs:remote-warm
+	item "descriptors that they take" "$(awk '/handles at once/ { n += $(NF - 2) } END { print NR ? n : "none" }' "$WORK/out")" -le 0
+	mkdir "$WORK/big"
+	openssl enc -aes-128-ctr -nosalt -K 00112233445566778899aabbccddeeff -iv 00 </dev/zero 2>/dev/null | head -c 4500000000 >"$WORK/big/one"
+	echo behind >"$WORK/big/two"
+	holds "an archive over 4 GiB, every byte" "$BENCH" --dir "$WORK" --verify --data "$WORK/big" --strict --targets vfs:archive
+	rm -rf "$WORK/big"
+	python3 - "$WORK/many" <<-'PY'
+	import os, sys
+	for i in range(1000):
+	    folder = os.path.join(sys.argv[1], f"{i:03}")
+	    os.makedirs(folder)
+	    for k in range(1000):
+	        with open(os.path.join(folder, f"{k:03}"), "w") as file:
+	            file.write(f"{i} {k}")
+	PY
+	holds "an archive of 1,000,000 files, every byte" "$BENCH" --dir "$WORK" --verify --data "$WORK/many" --strict --targets vfs:archive
+	item "opened, ms" "$(sed -n 's/^opened .* in \([0-9.]*\) ms$/\1/p' "$WORK/out")" -le 50
+	rm -rf "$WORK/many"
+fi
+
 if part allocations; then
 	holds "no heap allocation in warm opens, stats, misses and reads, 1 and 8 threads, over all threads" \
 		"$BENCH" --dir "$WORK" --scale 0.1 --threads 1,8 --allocations --strict --filter vfs:

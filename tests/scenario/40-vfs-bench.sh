@@ -119,6 +119,9 @@ check_status "a trace that is none" 1 tiny --trace bad.gz
 check "warm opens and reads allocate nothing" tiny --allocations --threads 1,8 --strict --filter base:stdio,vfs:native,vfs:memory,vfs:archive,vfs:3layer,vfs:nested8,vfs:embedded
 cp out allocations.out
 check "and stdio's allocations are seen" grep -qE 'meta.open +base:stdio +1 .* [1-9][0-9]* allocations' allocations.out
+check "20,000 handles at once" tiny --handles 20000 --targets vfs:archive,vfs:memory,vfs:3layer
+cp out handles.out
+check_number "take no descriptor" "$(grep -c 'handles at once, 0 descriptors more' handles.out)" -eq 3
 make_tree tree 1
 check "every file of a tree through every target" tiny --verify --data tree --strict --filter vfs:,base:
 check "a dataset is kept" tiny --keep --threads 1 --filter read.small/base:stdio
