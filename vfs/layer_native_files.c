@@ -128,7 +128,7 @@ bool ldr_native_unfold(const struct ldr_native *native, const char *path,
 	size_t used = 0;
 
 	while (*path) {
-		size_t length = strcspn(path, "/"), bytes;
+		size_t length = strcspn(path, "/"), bytes = 0;
 		char name[LDR_NAME_MAX_BYTES + 1];
 		LDR_AUTO_FD int folder = -1;
 
