@@ -48,9 +48,9 @@ struct ldr_archive_options {
 	struct ldr_memory_cache
 		*memory;     /* shared with other archives; borrowed (NULL: one of memory_bytes) */
 	size_t memory_bytes; /* (64 MiB) */
-	/* Reads stored-raw blocks from a mapping, without a copy for ldr_file_map. The file must
-	 * not be cut by anybody while it is mounted: that would be a SIGBUS. Without it a cut file
-	 * can only make reads fail. */
+	/* Reads the pack by a mapping, so that a block that is not in memory costs no system call,
+	 * and its index is not copied. The file must not be cut by anybody while it is mounted:
+	 * that would be a SIGBUS. Without it a cut file can only make reads fail. */
 	bool map;
 	uint64_t base;      /* where the pack begins inside a larger file ... */
 	uint64_t length;    /* ... and how long it is; 0: to the end */

@@ -17,11 +17,11 @@
 #include "vfs/layer_tree.h"
 #include "vfs/vfs.h"
 
-#define BIG_BYTES 3000000u
-#define FILES 16u
+#define BIG_BYTES 2000000u
+#define FILES 8u
 #define FILE_BYTES 400000u
 #define THREADS 8u
-#define READS 400u
+#define READS 300u
 #define FAR (5LL << 30)
 
 static const uint8_t title_key[LDR_TITLE_KEY_BYTES] = {42, 1};
