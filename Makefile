@@ -303,10 +303,12 @@ stress: $(STRESS_BINS) ## threads under load (meant for MODE=tsan)
 	$(RUN) stress
 crash-test-quick: all $(SEAM_PROGRAMS) $(RECOVERY_BINS) ## crash states of every publication, the short campaign
 	$(RUN) recovery
-.PHONY: crash-test crash-test-full
-crash-test: all $(RECOVERY_BINS) ## every publication cut short on real file systems, as root (under 6 minutes)
+.PHONY: crash-test crash-test-full crash-kills
+crash-kills: all ## 200 clients and 200 servers killed under load
+	BUILD=$(B) tests/recovery/kills.sh 200
+crash-test: all $(SEAM_PROGRAMS) $(RECOVERY_BINS) ## every publication cut short on real file systems, as root (under 6 minutes)
 	BUILD=$(B) tests/recovery/crash-test.sh gate
-crash-test-full: all $(RECOVERY_BINS) ## the same with nothing sampled (hours)
+crash-test-full: all $(SEAM_PROGRAMS) $(RECOVERY_BINS) ## the same with nothing sampled (hours)
 	BUILD=$(B) tests/recovery/crash-test.sh full
 
 .PHONY: check test ci

@@ -11,6 +11,7 @@
 #include "common/bytes.h"
 #include "common/digest.h"
 #include "common/json.h"
+#include "common/os.h"
 
 #define PIN_MAX_BYTES 8192
 #define NAME_BYTES 160
@@ -107,6 +108,27 @@ enum ldr_status ldr_trust_pin(const struct ldr_root *cache, const char *location
 	if (!text)
 		return ldr_fail(err, LDR_ENOMEM, "pin of %s: out of memory", location);
 	return ldr_publish(cache, name, text, strlen(text), &keep, NULL, err);
+}
+
+void ldr_trust_sweep(const struct ldr_root *cache)
+{
+	char folder[NAME_BYTES];
+	struct ldr_os_listing *listing;
+	LDR_AUTO_FD int fd = -1;
+	const char *name;
+	mode_t type;
+
+	ldr_root_sweep(cache, "trust", NULL, NULL);
+	if (ldr_os_open_folder_beneath(ldr_root_fd(cache), "seen", &fd) != 0 ||
+	    ldr_os_listing_open(fd, &listing) != 0)
+		return;
+	while (ldr_os_listing_next(listing, &name, &type) == 0 && name) {
+		if (strlen(name) != LDR_STORE_ID_CHARS)
+			continue;
+		snprintf(folder, sizeof(folder), "seen/%s", name);
+		ldr_root_sweep(cache, folder, NULL, NULL);
+	}
+	ldr_os_listing_close(listing);
 }
 
 static void seen_name(const uint8_t store[LDR_STORE_ID_BYTES], const char *channel,

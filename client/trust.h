@@ -47,4 +47,7 @@ enum ldr_status ldr_trust_seen(const struct ldr_root *cache,
 			       const uint8_t store[LDR_STORE_ID_BYTES], const char *channel,
 			       uint8_t **out_jws, size_t *out_length, struct ldr_error *err);
 
+/* Removes what processes left that died while they remembered something. */
+void ldr_trust_sweep(const struct ldr_root *cache);
+
 #endif

@@ -231,6 +231,8 @@ static enum ldr_status open_cache(struct ldr_view *view, const struct ldr_view_o
 
 	if (options->cache_path)
 		status = ldr_disk_open(options->cache_path, NULL, &view->disk, &why);
+	if (!status && view->disk)
+		ldr_trust_sweep(ldr_disk_root(view->disk));
 	if (status && is_local_trouble(status) && options->key_count && !options->offline) {
 		snprintf(view->trouble, sizeof(view->trouble), "goes on without: %.200s", why.text);
 		return LDR_OK;

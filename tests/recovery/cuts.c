@@ -1,15 +1,16 @@
 /*
  * cuts FOLDER RECORD   kills publishers, and fails their system calls, one at a time.
  *
- * Kills: the real publisher runs in a process that ends by SIGKILL right after its n-th step, for every
- * n, in every case of core/publication.h. Until the rename the destination is what it was; from the
- * rename on it is the new file, whole; a temporary is there exactly between its creation and the rename.
- * Each cut is followed by a publication. This says what a killed process leaves; what a lost power
- * leaves is crashlab's to say.
+ * Kills: the real publisher runs in a process that ends by SIGKILL right after its n-th step, for
+ * every n, in every case of core/publication.h. Until the rename the destination is what it was;
+ * from the rename on it is the new file, whole; a temporary is there exactly between its creation
+ * and the rename. Each cut is followed by a publication. This says what a killed process leaves;
+ * what a lost power leaves is crashlab's to say.
  *
- * Faults: the n-th call of each kind fails with EIO, ENOSPC or EINTR, for every n. EINTR goes unnoticed
- * (a close is never repeated); otherwise the answer and the disk agree: old where it says "not
- * published", new where it says "published", never in between, and success only for what was done.
+ * Faults: the n-th call of each kind fails with EIO, ENOSPC or EINTR, for every n. EINTR goes
+ * unnoticed (a close is never repeated); otherwise the answer and the disk agree: old where it says
+ * "not published", new where it says "published", never in between, and success only for what was
+ * done.
  *
  * Prints "ok NAME" or "not ok NAME: why" for each case, then one line of totals. RECORD gets a JSON
  * object per line for each cut and fault, with the digest of what was found. FOLDER is emptied.
@@ -18,6 +19,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -122,6 +124,17 @@ static const char *judge_cut(const struct run *run, const struct crash_publicati
 	return look->others_as_before ? NULL : "other files changed";
 }
 
+/* Without what is there before, nothing can be judged, and a loop over steps would never see its
+ * end: that ends the program. */
+static void must_seed(const struct run *run, const struct crash_publication *kind)
+{
+	if (crash_publication_seed(kind, run->folder))
+		return;
+	fprintf(stderr, "cuts: %s: cannot be emptied and filled: %s\n", run->folder,
+		strerror(errno));
+	exit(2);
+}
+
 /* False: the publication has fewer steps than that. */
 static bool cut_once(struct run *run, const struct crash_publication *kind, unsigned *bad)
 {
@@ -131,12 +144,11 @@ static bool cut_once(struct run *run, const struct crash_publication *kind, unsi
 	int signal_number;
 
 	memset(run->progress, 0, sizeof(*run->progress));
-	if (!crash_publication_seed(kind, run->folder))
-		wrong = "the folder cannot be made";
-	signal_number = wrong ? -1 : publish_in_child(run, kind);
+	must_seed(run, kind);
+	signal_number = publish_in_child(run, kind);
 	if (signal_number == 0)
 		return false;
-	if (!wrong && signal_number != SIGKILL)
+	if (signal_number != SIGKILL)
 		wrong = "ended otherwise than by the kill";
 	if (!wrong && !crash_publication_look(kind, run->folder, &look))
 		wrong = "the folder cannot be read";
@@ -228,8 +240,7 @@ static bool fault_once(struct run *run, const struct crash_publication *kind,
 	char what[96];
 	bool happened;
 
-	if (!crash_publication_seed(kind, run->folder))
-		wrong = "the folder cannot be made";
+	must_seed(run, kind);
 	ldr_seam_reset();
 	ldr_seam_cap_writes(CRASH_WRITE_CAP);
 	ldr_seam_fail(call, number, 1, faults[which].code);

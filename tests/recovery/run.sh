@@ -54,3 +54,7 @@ simulate --replace --mutant correct
 "$PROGRAMS_OF_RECOVERY/cli/crashlab" run --campaign "$WORK/campaign" --out "$WORK/blocks"
 blocks=$?
 [ $blocks -eq 77 ] || exit $blocks
+
+# ---- killed clients and servers, the short form ---------------------------------------------------------
+
+env -u WORK BUILD="$BUILD" "$ROOT/tests/recovery/kills.sh" 4 "${SEED:-1}"

@@ -225,3 +225,25 @@ Test(trust, a_damaged_pin_is_never_used_and_named)
 		cr_expect(strstr(err.text, listed) && strstr(err.text, "--trust"), "%s", err.text);
 	}
 }
+
+/* A process that dies while it remembers a record or a pin leaves a temporary there; whoever opens a view next removes it. */
+Test(trust, what_the_dead_left_is_swept)
+{
+	LDR_AUTO_VIEW struct ldr_view *first = NULL;
+	LDR_AUTO_VIEW struct ldr_view *second = NULL;
+	char hex[LDR_STORE_ID_CHARS + 1], seen[256];
+	const char *const names[] = {"cache/trust/.larder-tmp.1.1", seen};
+
+	cr_assert_eq(client_open(&world, "live", &first, NULL), LDR_OK);
+	ldr_store_id_to_hex(releases[0].store, hex);
+	snprintf(seen, sizeof(seen), "cache/seen/%s/.larder-tmp.1.2", hex);
+	for (size_t i = 0; i < 2; i++) {
+		FILE *file = fopen(client_path(&world, names[i], (char[CLIENT_PATH_BYTES]){0}),
+				   "w");
+
+		cr_assert(file && fputs("half", file) >= 0 && fclose(file) == 0);
+	}
+	cr_assert_eq(client_open(&world, "live", &second, NULL), LDR_OK);
+	for (size_t i = 0; i < 2; i++)
+		cr_expect_not(client_exists(&world, names[i]), "%s is left", names[i]);
+}
