@@ -57,6 +57,8 @@ vfs_studies() {
 	local kib trace reads=read.small,read.medium,read.large.seq,read.large.rand
 	vfs_bench vfs-cold --threads 1,8 --cold --scenarios $reads --targets \
 		base:stdio,base:posix,peer:physfs,vfs:native,vfs:archive,vfs:archive-lz4,vfs:archive-zstd,vfs:archive-aes,vfs:remote-warm,vfs:remote-cold || status=1
+	vfs_bench vfs-more --threads 1,8 --max-ms 600 --scenarios $reads,meta.open,meta.stat,meta.miss --targets \
+		base:stdio,base:http,base:http-gzip,vfs:archive+native-live,vfs:archive-mapped,vfs:remote-cold || status=1
 	for kib in 16 64 128; do
 		vfs_bench "vfs-block-$kib" --threads 1 --block-size $kib --scenarios $reads \
 			--targets base:stdio,vfs:archive-lz4,vfs:archive-lz4-small || status=1
