@@ -24,14 +24,17 @@ static void close_handle(struct ldr_file *file)
 {
 	struct ldr_vfs *vfs = file->vfs;
 	struct ldr_mounted *mounted = file->mounted;
+	bool departed;
 
 	if (file->layer.ops->close)
 		file->layer.ops->close(&file->layer);
-	/* Sequentially consistent, as is the flag behind it: whoever departs the mount sets the
-	 * flag and then looks at the counts, so that one of the two sees the other. */
-	atomic_fetch_sub(&mounted->handles[file->stripe].count, 1);
-	if (atomic_load(&mounted->departed))
-		ldr_keeper_bury(vfs);
+	departed = atomic_load_explicit(&mounted->departed, memory_order_relaxed);
+	/* The last touch: from now on the keeper may free the mount. Release pairs with
+	 * ldr_mounted_is_dead. A mount that departs between the two lines is found dead by the
+	 * keeper's next round. */
+	atomic_fetch_sub_explicit(&mounted->handles[file->stripe].count, 1, memory_order_release);
+	if (departed)
+		ldr_keeper_wake(vfs);
 	ldr_handles_give(&vfs->handles, file);
 }
 

@@ -4,12 +4,14 @@
  * A change of mounts publishes a snapshot without a table; lookups ask its mounts one by one until
  * the keeper has built the table and published a twin that has it. What was replaced is retired;
  * the keeper waits until no lookup sees it (epoch) and frees it. A mount that no snapshot lists any
- * more is then departed, and freed as soon as no handle counts itself in it.
+ * more is then departed, and freed by the keeper when no handle counts itself in it any more.
  */
 #include <assert.h>
 #include <stdlib.h>
 
 #include "vfs/vfs_priv.h"
+
+#define BURY_MS 500u
 
 void ldr_turn_take(struct ldr_vfs *vfs, struct ldr_turn *turn)
 {
@@ -60,7 +62,7 @@ static struct ldr_mounted *take_dead(struct ldr_vfs *vfs)
 	return dead;
 }
 
-void ldr_keeper_bury(struct ldr_vfs *vfs)
+static void bury(struct ldr_vfs *vfs)
 {
 	struct ldr_mounted *dead;
 
@@ -73,6 +75,13 @@ void ldr_keeper_bury(struct ldr_vfs *vfs)
 		ldr_mounted_free(dead);
 		dead = next;
 	}
+}
+
+void ldr_keeper_wake(struct ldr_vfs *vfs)
+{
+	ldr_mutex_lock(&vfs->lock);
+	ldr_condition_signal(&vfs->work);
+	ldr_mutex_unlock(&vfs->lock);
 }
 
 /* Nobody sees these snapshots any more. */
@@ -95,7 +104,7 @@ static void release(struct ldr_vfs *vfs, struct ldr_snapshot *retired)
 		ldr_snapshot_free(retired);
 		retired = next;
 	}
-	ldr_keeper_bury(vfs);
+	bury(vfs);
 }
 
 static bool wants_merging(struct ldr_vfs *vfs)
@@ -132,6 +141,20 @@ out:
 	ldr_merged_free(merged);
 }
 
+/* Until there is work. With departed mounts about, it looks now and then: one may have died without
+ * a word. */
+static void rest(struct ldr_vfs *vfs)
+{
+	if (!vfs->departed) {
+		ldr_condition_wait(&vfs->work, &vfs->lock);
+		return;
+	}
+	ldr_condition_wait_ms(&vfs->work, &vfs->lock, BURY_MS);
+	ldr_mutex_unlock(&vfs->lock);
+	bury(vfs);
+	ldr_mutex_lock(&vfs->lock);
+}
+
 static void *keep(void *argument)
 {
 	struct ldr_vfs *vfs = argument;
@@ -154,7 +177,7 @@ static void *keep(void *argument)
 		} else {
 			vfs->keeper_works = false;
 			ldr_condition_broadcast(&vfs->settled);
-			ldr_condition_wait(&vfs->work, &vfs->lock);
+			rest(vfs);
 			continue;
 		}
 		ldr_mutex_lock(&vfs->lock);

@@ -153,6 +153,11 @@ struct ldr_layer_ops {
 	enum ldr_status (*side_replace)(void *self, const void *log, size_t length,
 					struct ldr_error *err);
 
+	/* A count that is 0 while the layer has no name at all but its root; it stays where it is
+	 * while the layer lives. Where the function is given, an empty layer costs a lookup one
+	 * load. May be NULL. */
+	const _Atomic uint64_t *(*name_count)(void *self);
+
 	/* ---- watching; may be NULL ---- */
 	/* Returns when what others changed before the call is known to the layer. */
 	enum ldr_status (*settle)(void *self, struct ldr_error *err);

@@ -1,5 +1,6 @@
 /*
- * The memory layer's table of functions; see layer_memory.h, and memory_priv.h for what stands behind it.
+ * The memory layer's table of functions; see layer_memory.h, and memory_priv.h for what stands
+ * behind it.
  *
  * An open file's state: [0] its inode (one reference), [1] whether it is open for writing.
  */
@@ -172,7 +173,8 @@ static enum ldr_status layer_list(void *self, const struct ldr_layer_path *path,
 
 /* ---- opening ---- */
 
-/* A file of this content under a name that is there or not; under changes. Takes the caller's reference. */
+/* A file of this content under a name that is there or not; under changes. Takes the caller's
+ * reference. */
 static enum ldr_status put_inode(struct ldr_memory_layer *layer, const struct ldr_layer_path *path,
 				 struct ldr_inode *inode, struct ldr_error *err)
 {
@@ -206,7 +208,8 @@ static enum ldr_status copy_inode(struct ldr_memory_layer *layer, const struct l
 	return LDR_OK;
 }
 
-/* Another inode in the place of one that is mapped: empty when it is to be truncated, else a copy. Under changes. */
+/* Another inode in the place of one that is mapped: empty when it is to be truncated, else a copy.
+ * Under changes. */
 static enum ldr_status part_from_mapping(struct ldr_memory_layer *layer,
 					 struct ldr_memory_name *name, unsigned how,
 					 struct ldr_inode **out_inode, struct ldr_error *err)
@@ -470,7 +473,15 @@ static void layer_free(void *self)
 	free(layer);
 }
 
+static const _Atomic uint64_t *layer_name_count(void *self)
+{
+	struct ldr_memory_layer *layer = self;
+
+	return &layer->name_count;
+}
+
 static const struct ldr_layer_ops memory_ops = {
+	.name_count = layer_name_count,
 	.size = sizeof(memory_ops),
 	.kind = "memory",
 	.free = layer_free,

@@ -176,6 +176,11 @@ enum ldr_status ldr_lookup_ask_one(const struct ldr_verbs *verbs, struct ldr_vis
 	enum ldr_status status;
 
 	*out_end = false;
+	/* An empty layer says nothing, unless it hides something. Relaxed: who made a name before
+	 * this lookup began has also told this thread of it in a way that orders the count too. */
+	if (mounted->name_count && !mounted->hidden &&
+	    atomic_load_explicit(mounted->name_count, memory_order_relaxed) == 0)
+		return LDR_ENOTFOUND;
 	if (!ldr_mounted_covers(mounted, lookup->path, lookup->length, &rel) ||
 	    ldr_lookup_is_reserved(&rel))
 		return LDR_ENOTFOUND;

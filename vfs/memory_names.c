@@ -229,6 +229,7 @@ static bool put_slot(struct ldr_memory_layer *layer, struct ldr_memory_name *nam
 	slot_set(slot_for(table_of(shard), hash), hash, name->inode, name);
 	end_change(shard);
 	shard->count++;
+	atomic_fetch_add_explicit(&layer->name_count, 1, memory_order_release);
 	return true;
 }
 
@@ -260,6 +261,7 @@ static void clear_slot(struct ldr_memory_layer *layer, const struct ldr_memory_n
 	close_gap(table, (size_t)(slot_for(table, hash) - table->slots));
 	end_change(shard);
 	shard->count--;
+	atomic_fetch_sub_explicit(&layer->name_count, 1, memory_order_release);
 }
 
 /* ---- folders ---- */

@@ -199,6 +199,7 @@ struct ldr_memory_layer {
 	struct ldr_extent_pool extents;
 	struct ldr_inode_pool inodes;
 	struct ldr_mutex changes;
+	_Atomic uint64_t name_count;
 	uint64_t seed;
 	struct ldr_inode *root;
 	struct ldr_memory_shard shards[LDR_MEMORY_SHARDS];

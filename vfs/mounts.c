@@ -72,6 +72,8 @@ enum ldr_status ldr_mounted_new(const struct ldr_mount *mount, uint64_t order,
 	mounted->layer = ldr_layer_ref(mount->layer);
 	mounted->ops = mount->layer->ops;
 	mounted->self = mount->layer->self;
+	if (mounted->ops->name_count)
+		mounted->name_count = mounted->ops->name_count(mounted->self);
 	mounted->at_bytes = at_bytes;
 	mounted->by_path = !(mount->layer->traits & LDR_LAYER_IMMUTABLE) ||
 			   (mount->flags & LDR_MOUNT_FOLD_CASE);

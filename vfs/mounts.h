@@ -7,7 +7,7 @@
  *
  * Life of a mounted: made by a change; listed by snapshots; departed when a change took it away and
  * every lookup that could have seen it has left (the keeper says so); freed when departed and no
- * handle counts itself in it, by whoever sees that first.
+ * handle counts itself in it, by the keeper.
  *
  * Invariants
  *  1. A handle is counted only inside a lookup (within the epoch), so a departed mounted's
@@ -38,7 +38,8 @@ struct ldr_mounted {
 	struct ldr_layer *layer; /* shares */
 	const struct ldr_layer_ops *ops;
 	void *self;
-	char *at; /* owns */
+	const _Atomic uint64_t *name_count; /* of the layer; NULL: not told */
+	char *at;                           /* owns */
 	size_t at_bytes;
 	bool by_path;              /* live, or immutable but folding: never in the merged table */
 	struct ldr_hidden *hidden; /* owns; write targets only, else NULL */

@@ -56,9 +56,8 @@ enum ldr_status ldr_keeper_start(struct ldr_vfs *vfs, struct ldr_error *err);
 void ldr_keeper_stop(struct ldr_vfs *vfs);
 /* Puts next in the place of the present snapshot; under lock. */
 void ldr_keeper_publish(struct ldr_vfs *vfs, struct ldr_snapshot *next);
-/* Frees departed mounts that are dead by now; without lock. Closing the last handle of a departed
- * mount calls it. */
-void ldr_keeper_bury(struct ldr_vfs *vfs);
+/* A handle of a departed mount was closed: it may be dead now. */
+void ldr_keeper_wake(struct ldr_vfs *vfs);
 
 /* ---- lookup.c ---- */
 
