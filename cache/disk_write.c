@@ -146,7 +146,7 @@ static enum ldr_status add_open_row(struct ldr_disk_cache *cache, struct ldr_dis
 enum ldr_status ldr_disk_begin_pack(struct ldr_disk_cache *cache,
 				    struct ldr_disk_open_pack **out_open, struct ldr_error *err)
 {
-	const struct ldr_publish_options options = {.sync = LDR_SYNC_FILE,
+	const struct ldr_publish_options options = {.sync = LDR_SYNC_FILE_AND_FOLDER,
 						    .condition = LDR_IF_MISSING};
 	struct ldr_disk_open_pack *open = calloc(1, sizeof(*open));
 	enum ldr_status status;

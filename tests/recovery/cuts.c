@@ -160,7 +160,9 @@ static bool cut_once(struct run *run, const struct crash_publication *kind, unsi
 		 run->progress->number);
 	record(run, what, &look, wrong);
 	*bad += wrong != NULL;
-	return true;
+	/* One that ended by itself, however, tells no step that could be cut: the next would end
+	 * the same way, for ever. */
+	return signal_number == SIGKILL;
 }
 
 static void cut_case(void *context, const struct crash_publication *kind)

@@ -55,16 +55,17 @@ span() {
 	"$@" >/dev/null 2>&1
 	SPAN=$(((${EPOCHREALTIME/./} - began) / 1000 + 1))
 }
-# A random part of SPAN, as sleep wants it.
+# Sets MOMENT to a random part of SPAN, as sleep wants it. In this shell: a subshell has a generator of its own.
 moment() {
 	local ms=$((RANDOM % SPAN))
-	printf '%d.%03d' $((ms / 1000)) $((ms % 1000))
+	printf -v MOMENT '%d.%03d' $((ms / 1000)) $((ms % 1000))
 }
 # kill_both PID PID   each at a moment of its own; KILLED counts whom it met alive.
 kill_both() {
 	local pid rc
 	for pid in "$@"; do
-		sleep "$(moment)"
+		moment
+		sleep "$MOMENT"
 		kill -KILL "$pid"
 		wait "$pid"
 		rc=$?
@@ -208,6 +209,11 @@ new_tree p 00
 span publish p shared.store --cache cache-p
 rounds "publishers" $((KILLS - KILLS / 2 - KILLS / 4)) publish_round
 publish one served.store >/dev/null
+new_tree r 0
+start_larderd served.store --tokens tokens.json --quiet >/dev/null || not_ok "larderd serves" "see above"
+both_ways() { from_server span-s & to_server; wait $!; }
+span both_ways
+stop "$PID"
 rounds "servers" "$KILLS" server_round
 echo "kills $TOTAL, wrong rounds $WRONG_ROUNDS, seed ${2:-1}, $SECONDS s"
 [ $TOTAL -ge $((2 * KILLS)) ] && [ $WRONG_ROUNDS -eq 0 ]

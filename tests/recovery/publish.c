@@ -360,7 +360,7 @@ static int step_serve(struct probe *probe)
 	while (fgets(folder, sizeof(folder), stdin)) {
 		int rc = 1;
 
-		folder[strcspn(folder, "\n")] = 0;
+		folder[strcspn(folder, "\t\n")] = 0; /* the rest is of no use here */
 		if (chdir(folder) == 0)
 			rc = step_recover(probe);
 		if (chdir("/") != 0)

@@ -20,14 +20,14 @@ static void add_violation(struct crash_violations *out, const char *text, int nu
 }
 
 /* The end of a state's life in the mount: what the subject makes of it, and its unmounting. */
-static enum ldr_status recover(struct crash_bench *bench, struct crash_violations *out,
-			       struct ldr_error *err)
+static enum ldr_status recover(struct crash_bench *bench, size_t acked,
+			       struct crash_violations *out, struct ldr_error *err)
 {
 	const struct crash_place *place = bench->place;
 	int rc;
 
 	if (access(place->work, F_OK) == 0) {
-		rc = crash_subject_recover(bench->subject, &bench->server, place->work,
+		rc = crash_subject_recover(bench->subject, &bench->server, place->work, acked,
 					   place->output);
 		if (rc != 0)
 			add_violation(out, "recover: exit status", rc);
@@ -60,7 +60,7 @@ enum ldr_status crash_bench_judge(struct crash_bench *bench, const struct crash_
 	if (!status)
 		crash_oracle_check(&bench->subject->description, &phases, &bench->look.seen, out);
 	if (!error && !status)
-		return recover(bench, out, err);
+		return recover(bench, crash_oracle_acked(&phases), out, err);
 	if (!error)
 		crash_disk_unmount(place->mount, umount2, NULL);
 	return status;

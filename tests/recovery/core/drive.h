@@ -3,18 +3,14 @@
  * and serving recoveries.
  *
  * A subject whose files have names that nobody knows beforehand (a cache's packs) leaves them to
- * its own recovery, which must know what had been acknowledged. For that it notes it on the same
- * disk: "acked" holds the number of the last round, published and synced after the round's own
- * acknowledgement. The oracle judges "acked" like any published file; so a recovery that finds
- * number K knows that K rounds were acknowledged before the crash.
+ * its own recovery, which must know what had been acknowledged. The harness tells it with each
+ * folder to recover in. It must not be noted on the recorded disk: a note that is synced takes
+ * earlier renames along, and hides that they were not.
  *
  * Threads: none.
  */
 #ifndef LDR_TESTS_RECOVERY_DRIVE_H
 #define LDR_TESTS_RECOVERY_DRIVE_H
-
-#include <stdbool.h>
-#include <stddef.h>
 
 struct crash_steps {
 	const char *name; /* for messages */
@@ -22,7 +18,8 @@ struct crash_steps {
 	int (*seed)(void *context);
 	int (*run)(void *context);
 	/* in the folder as it is after the crash; leaves nothing open */
-	int (*recover)(void *context);
+	/* in the folder as it is after the crash; leaves nothing open */
+	int (*recover)(void *context, unsigned acked);
 	void *context;
 };
 
@@ -32,12 +29,4 @@ int crash_drive(const struct crash_steps *steps, const char *step);
 /* One line to the recorder, where there is one; number 0: none is told. A mark that cannot be told
  * ends the program. */
 void crash_drive_mark(const char *name, unsigned number);
-/* The marks of a round that is acknowledged: from begin to ack:round, with the note between. False:
- * it could not be written. */
-bool crash_drive_ack(unsigned round);
-/* What the note in this folder says; 0: there is none. */
-unsigned crash_drive_acked(void);
-/* The versions of "acked" for a description: null, then one for each round. */
-void crash_drive_describe_acked(unsigned rounds);
-
 #endif

@@ -44,6 +44,11 @@ static struct range range_at(const struct crash_phases *phases, size_t point)
 	return range;
 }
 
+size_t crash_oracle_acked(const struct crash_phases *phases)
+{
+	return range_at(phases, phases->last).acked;
+}
+
 static const struct crash_row *row_named(const struct crash_observation *seen, const char *name)
 {
 	for (size_t i = 0; i < seen->row_count; i++) {

@@ -4,9 +4,11 @@
  * Vocabulary
  *   subject      a program that publishes something (see below), cut short at a crash point
  *   mark         a line that the subject tells while it runs, in order:
- *                  begin  created  wrote:N  fsynced  rename_enter  renamed  closed  dirsynced  ack:K  end
- *                The k-th "begin" starts version k; version 0 is what was there before. rename_enter is
- *                told before the call, ack:K after version K was reported as published.
+ *                  begin  created  wrote:N  fsynced  rename_enter  renamed  closed  dirsynced
+ *                  ack:K  end
+ *                The k-th "begin" starts version k; version 0 is what was there before.
+ *                rename_enter is told before the call, ack:K after version K was reported as
+ *                published.
  *   crash point  how many of the marks had been told
  *   phases       the crash points at which one and the same state of the disk can occur: a range, and
  *                the state must be right for every one of them
@@ -19,26 +21,29 @@
  *      folder  acked(last) <= v <= started(first)
  *      file    0 <= v <= started(first): a name may be lost, its bytes are exact
  *      none    once a version has been started, nothing is said about bytes or name
- *   3. Fixed files (the sentinel, a hard link to the old inode) are byte for byte what they were, under
- *      every policy.
+ *   3. Fixed files (the sentinel, a hard link to the old inode) are byte for byte what they
+ *      were, under every policy.
  *   4. There is no other name, except temporaries and what the case calls free.
- *   5. The new version and its temporary are never the same bytes under two names (a rename seen twice).
+ *   5. The new version and its temporary are never the same bytes under two names (a rename seen
+ *      twice).
  *
- * A subject is a command line. The harness adds one of these as its last argument, with the mounted file
- * system as the working folder:
+ * A subject is a command line. The harness adds one of these as its last argument, with the mounted
+ * file system as the working folder:
  *   --describe   prints the case as one JSON object (see subject.h), touches nothing
  *   --seed       makes what is there before
  *   --run        publishes; the recorded part. CRASHLAB_MARK is the path of the file that takes each mark
- *                with one write(2) ("fsynced\n"). CRASHLAB_INJECT is what the subject itself does right
- *                after a mark is told, to provoke what a busy machine does by chance:
+ *                with one write(2) ("fsynced\n"). CRASHLAB_INJECT is what the subject itself does
+ *                right after a mark is told, to provoke what a busy machine does by chance:
  *                  none | all:KIND | N:KIND (after the N-th mark, from 1) | random:SEED:KIND
- *                KIND is c (fsync of another file), t (a btrfs transaction commit), w (writeback of the
- *                temporary is started, not waited for)
+ *                KIND is c (fsync of another file), t (a btrfs transaction commit), w (writeback of
+ *                the temporary is started, not waited for)
  *   --recover    on a recovered file system, after the observation: completes or publishes again, reads
  *                back; exit status 0 when all is well
  *   --serve      (where the description says "serves") the same as --recover, many times without being
- *                started anew: each line on standard input names a folder to recover in; when that is done
- *                and no file in it is open nor the working folder, the exit status is printed as a line
+ *                started anew: each line on standard input names a folder to recover in, then a tab
+ *                and the number of the last acknowledged version (rule 2's acked(last)); when that
+ *                is done and no file in it is open nor the working folder, the exit status is
+ *                printed as a line
  *
  * Threads: pure functions of their arguments; no I/O, no allocation.
  */
@@ -69,7 +74,8 @@ struct crash_observation {
 	const struct crash_row *rows;
 };
 
-/* marks: all that the whole run told; first and last: how many of them had been told, both included. */
+/* marks: all that the whole run told; first and last: how many of them had been told, both
+ * included. */
 struct crash_phases {
 	const char *const *marks;
 	size_t mark_count;
@@ -84,8 +90,8 @@ struct crash_version {
 	struct ldr_id sha256;
 };
 
-/* A file that the subject publishes: versions[0] is what was there before. A version past the end is
- * like the last one. */
+/* A file that the subject publishes: versions[0] is what was there before. A version past the end
+ * is like the last one. */
 struct crash_file {
 	const char *name;
 	size_t version_count;
@@ -116,6 +122,10 @@ struct crash_violations {
 	size_t count;
 	char text[CRASH_VIOLATIONS_MAX][CRASH_VIOLATION_BYTES];
 };
+
+/* The K of the last ack:K that had been told at the last crash point: what a state of these phases
+ * owes. */
+size_t crash_oracle_acked(const struct crash_phases *phases);
 
 /* True when nothing is wrong. */
 bool crash_oracle_check(const struct crash_case *subject, const struct crash_phases *phases,

@@ -33,7 +33,7 @@ int crash_subject_step(const struct crash_subject *subject, const char *step, co
 }
 
 int crash_subject_recover(const struct crash_subject *subject, struct crash_server *server,
-			  const char *folder, const char *output)
+			  const char *folder, size_t acked, const char *output)
 {
 	const char *argv[CRASH_WORDS_MAX + 2];
 	struct crash_spawn spawn = {.argv = argv, .folder = "/", .output = output};
@@ -46,7 +46,7 @@ int crash_subject_recover(const struct crash_subject *subject, struct crash_serv
 	argv[subject->words + 1] = NULL;
 	if (server->child <= 0 && !crash_server_start(&spawn, server))
 		return 127;
-	snprintf(line, sizeof(line), "%s\n", folder);
+	snprintf(line, sizeof(line), "%s\t%zu\n", folder, acked);
 	return crash_server_ask(server, line, STEP_LIMIT_MS);
 }
 

@@ -1,5 +1,6 @@
 /*
- * A subject: a command line that publishes, and the case it describes (oracle.h says what it must do).
+ * A subject: a command line that publishes, and the case it describes (oracle.h says what it must
+ * do).
  *
  * --describe prints one JSON object:
  *   {"subject": "publish",             what it is, for the record
@@ -42,9 +43,9 @@ void crash_subject_dispose(struct crash_subject *subject);
 /* Runs one step ("--seed", ...) in folder; env may be NULL; output as in process.h. */
 int crash_subject_step(const struct crash_subject *subject, const char *step, const char *folder,
 		       const char *const *env, const char *output);
-/* The recovery of one folder: by the server where there can be one, which is started on the first call,
- * else by a step. */
+/* The recovery of one folder: by the server where there can be one, which is started on the first
+ * call, else by a step. acked is told to a server only. */
 int crash_subject_recover(const struct crash_subject *subject, struct crash_server *server,
-			  const char *folder, const char *output);
+			  const char *folder, size_t acked, const char *output);
 
 #endif

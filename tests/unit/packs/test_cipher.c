@@ -132,7 +132,6 @@ static const struct fixture_shape shapes[] = {
 
 static void check_copy(const struct ldr_pack *plain, const struct ldr_pack *copy, uint32_t flags)
 {
-	LDR_AUTO_CODER struct ldr_coder *coder = ldr_coder_new();
 	LDR_AUTO_FREE uint8_t *before = malloc(LDR_STORED_MAX_BYTES);
 	LDR_AUTO_FREE uint8_t *after = malloc(LDR_STORED_MAX_BYTES);
 	struct ldr_pack_verify_report report;

@@ -116,7 +116,7 @@ static void reads(struct contract *c)
 		     LDR_OK, "pread");
 		cr_assert_eq(got, table[i].got, "%s: row %zu: %zu bytes", NAME(c), i, got);
 		if (got > 0)
-			cr_assert(memcmp(bytes, "hello, world\n" + table[i].offset, got) == 0);
+			cr_assert(memcmp(bytes, &"hello, world\n"[table[i].offset], got) == 0);
 	}
 	got = 77;
 	want(c, ldr_file_pread(file, bytes, 11, UINT64_MAX - 10, &got, NULL), LDR_EINVAL,
