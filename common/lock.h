@@ -10,6 +10,7 @@
 #define LDR_COMMON_LOCK_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -73,6 +74,22 @@ static inline unsigned ldr_thread_stripe(void)
 	uint64_t self = (uint64_t)(uintptr_t)pthread_self();
 
 	return (unsigned)((self * UINT64_C(0x9e3779b97f4a7c15)) >> 58);
+}
+
+/* A lock for a few instructions; it has no rank, and nothing else is locked under it. */
+static inline void ldr_spin_lock(atomic_flag *flag)
+{
+	unsigned spins = 0;
+
+	while (atomic_flag_test_and_set_explicit(flag, memory_order_acquire)) {
+		if (++spins % 64 == 0)
+			ldr_thread_pause_us(1);
+	}
+}
+
+static inline void ldr_spin_unlock(atomic_flag *flag)
+{
+	atomic_flag_clear_explicit(flag, memory_order_release);
 }
 
 /* Processors that this process may use, at least 1. */

@@ -385,3 +385,13 @@ int ldr_path_compare(const char *a, const char *b)
 	}
 	return rank(*a) - rank(*b);
 }
+
+bool ldr_name_same_folded(const char *a, size_t a_length, const char *b, size_t b_length)
+{
+	char folded_a[4 * LDR_NAME_MAX_BYTES], folded_b[4 * LDR_NAME_MAX_BYTES];
+	size_t a_folded, b_folded;
+
+	return ldr_name_fold(a, a_length, folded_a, sizeof(folded_a), &a_folded) &&
+	       ldr_name_fold(b, b_length, folded_b, sizeof(folded_b), &b_folded) &&
+	       a_folded == b_folded && memcmp(folded_a, folded_b, a_folded) == 0;
+}

@@ -51,6 +51,9 @@ enum ldr_status ldr_path_check_target(const char *target, size_t length, unsigne
 bool ldr_name_fold(const char *name, size_t length, char *folded, size_t capacity,
 		   size_t *out_length);
 
+/* Whether two names are equal after folding, that is, whether they clash. */
+bool ldr_name_same_folded(const char *a, size_t a_length, const char *b, size_t b_length);
+
 /* Names ordered by bytes; a path is ordered component by component, which is not strcmp. */
 int ldr_name_compare(const char *a, size_t a_length, const char *b, size_t b_length);
 int ldr_path_compare(const char *a, const char *b);

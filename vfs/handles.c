@@ -13,21 +13,6 @@ struct ldr_handle_slab {
 	struct ldr_file files[SLAB_HANDLES];
 };
 
-static void stripe_lock(atomic_flag *busy)
-{
-	unsigned spins = 0;
-
-	while (atomic_flag_test_and_set_explicit(busy, memory_order_acquire)) {
-		if (++spins % 64 == 0)
-			ldr_thread_pause_us(1);
-	}
-}
-
-static void stripe_unlock(atomic_flag *busy)
-{
-	atomic_flag_clear_explicit(busy, memory_order_release);
-}
-
 void ldr_handles_init(struct ldr_handles *handles, uint32_t max)
 {
 	memset(handles, 0, sizeof(*handles));
@@ -76,12 +61,12 @@ static enum ldr_status grow(struct ldr_handles *handles, unsigned stripe, struct
 		slab->files[i].stripe = stripe;
 		slab->files[i].next = i + 1 < count ? &slab->files[i + 1] : NULL;
 	}
-	stripe_lock(&handles->stripes[stripe].busy);
+	ldr_spin_lock(&handles->stripes[stripe].busy);
 	slab->next = handles->stripes[stripe].slabs;
 	handles->stripes[stripe].slabs = slab;
 	slab->files[count - 1].next = handles->stripes[stripe].free;
 	handles->stripes[stripe].free = slab->files;
-	stripe_unlock(&handles->stripes[stripe].busy);
+	ldr_spin_unlock(&handles->stripes[stripe].busy);
 	return LDR_OK;
 }
 
@@ -89,7 +74,7 @@ static struct ldr_file *pop(struct ldr_handles *handles, unsigned stripe)
 {
 	struct ldr_file *file;
 
-	stripe_lock(&handles->stripes[stripe].busy);
+	ldr_spin_lock(&handles->stripes[stripe].busy);
 	file = handles->stripes[stripe].free;
 	if (file) {
 		handles->stripes[stripe].free = file->next;
@@ -99,7 +84,7 @@ static struct ldr_file *pop(struct ldr_handles *handles, unsigned stripe)
 				1,
 			memory_order_relaxed);
 	}
-	stripe_unlock(&handles->stripes[stripe].busy);
+	ldr_spin_unlock(&handles->stripes[stripe].busy);
 	return file;
 }
 
@@ -136,14 +121,14 @@ void ldr_handles_give(struct ldr_handles *handles, struct ldr_file *file)
 {
 	unsigned stripe = file->stripe;
 
-	stripe_lock(&handles->stripes[stripe].busy);
+	ldr_spin_lock(&handles->stripes[stripe].busy);
 	file->next = handles->stripes[stripe].free;
 	handles->stripes[stripe].free = file;
 	atomic_store_explicit(
 		&handles->stripes[stripe].open,
 		atomic_load_explicit(&handles->stripes[stripe].open, memory_order_relaxed) - 1,
 		memory_order_relaxed);
-	stripe_unlock(&handles->stripes[stripe].busy);
+	ldr_spin_unlock(&handles->stripes[stripe].busy);
 }
 
 uint64_t ldr_handles_open(struct ldr_handles *handles)

@@ -57,8 +57,9 @@ struct ldr_layer_file {
 
 struct ldr_mapping;
 
-/* The functions of open files; those a layer cannot are NULL (the core answers LDR_EDENIED or
- * LDR_EUNSUPPORTED). The core has checked overflow and the handle's mode. */
+/* The functions of open files. Every layer needs pread and stat, a writable one pwrite, append and
+ * truncate; close, sync, map and unmap may be NULL. The core has checked overflow and the handle's
+ * mode. */
 struct ldr_file_ops {
 	size_t size; /* sizeof(struct ldr_file_ops) */
 	void (*close)(struct ldr_layer_file *file);

@@ -48,16 +48,6 @@ static enum ldr_status fail_path(struct ldr_error *err, enum ldr_status status, 
 
 /* ---- names ---- */
 
-static bool same_folded(const char *a, size_t a_bytes, const char *b, size_t b_bytes)
-{
-	char folded_a[4 * LDR_NAME_MAX_BYTES], folded_b[4 * LDR_NAME_MAX_BYTES];
-	size_t a_folded, b_folded;
-
-	return ldr_name_fold(a, a_bytes, folded_a, sizeof(folded_a), &a_folded) &&
-	       ldr_name_fold(b, b_bytes, folded_b, sizeof(folded_b), &b_folded) &&
-	       a_folded == b_folded && memcmp(folded_a, folded_b, a_folded) == 0;
-}
-
 /* The folder's name that equals this one when both are folded; false: none. */
 static bool find_folded(const struct ldr_tree *tree, uint32_t folder, const char *name,
 			size_t name_bytes, struct ldr_tree_node *out)
@@ -67,7 +57,7 @@ static bool find_folded(const struct ldr_tree *tree, uint32_t folder, const char
 	ldr_tree_node(tree, folder, &above);
 	for (uint32_t child = folder + 1; child < above.end; child = out->end) {
 		ldr_tree_node(tree, child, out);
-		if (same_folded(out->name, out->name_bytes, name, name_bytes))
+		if (ldr_name_same_folded(out->name, out->name_bytes, name, name_bytes))
 			return true;
 	}
 	return false;

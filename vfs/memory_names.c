@@ -581,23 +581,14 @@ void ldr_name_list_unref(struct ldr_name_list *list)
 
 /* ---- any case ---- */
 
-static bool same_folded(const char *a, size_t a_length, const char *b, size_t b_length)
-{
-	char folded_a[4 * LDR_NAME_MAX_BYTES], folded_b[4 * LDR_NAME_MAX_BYTES];
-	size_t a_folded, b_folded;
-
-	return ldr_name_fold(a, a_length, folded_a, sizeof(folded_a), &a_folded) &&
-	       ldr_name_fold(b, b_length, folded_b, sizeof(folded_b), &b_folded) &&
-	       a_folded == b_folded && memcmp(folded_a, folded_b, a_folded) == 0;
-}
-
 static const struct ldr_memory_name *find_folded(const struct ldr_inode *folder, const char *name,
 						 size_t length)
 {
 	for (const struct ldr_memory_name *child = folder->children; child;
 	     child = child->next_child) {
-		if (same_folded(child->path + child->name_at,
-				(size_t)(child->path_bytes - child->name_at), name, length))
+		if (ldr_name_same_folded(child->path + child->name_at,
+					 (size_t)(child->path_bytes - child->name_at), name,
+					 length))
 			return child;
 	}
 	return NULL;

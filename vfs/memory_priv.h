@@ -28,23 +28,6 @@
 #include "vfs/file.h"
 #include "vfs/layer_memory.h"
 
-/* ---- a lock for a few instructions ---- */
-
-static inline void ldr_spin_lock(atomic_flag *flag)
-{
-	unsigned spins = 0;
-
-	while (atomic_flag_test_and_set_explicit(flag, memory_order_acquire)) {
-		if (++spins % 64 == 0)
-			ldr_thread_pause_us(1);
-	}
-}
-
-static inline void ldr_spin_unlock(atomic_flag *flag)
-{
-	atomic_flag_clear_explicit(flag, memory_order_release);
-}
-
 /* ---- extents ---- */
 
 #define LDR_EXTENT_CLASSES 5u /* 4 KiB, 16, 64, 256, 1 MiB */
