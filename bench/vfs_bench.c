@@ -15,25 +15,6 @@
 #include "bench/vfs_bench/run.h"
 #include "bench/vfs_bench/verify.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define BUILD_TYPE "sanitizer"
-#elif defined(LDR_DEBUG)
-#define BUILD_TYPE "debug"
-#elif defined(__OPTIMIZE__)
-#define BUILD_TYPE "release"
-#else
-#define BUILD_TYPE "unoptimised"
-#endif
-
-static void print_build(void)
-{
-	printf("vfs_bench " LDR_VERSION ", build type: " BUILD_TYPE ", compiler: " __VERSION__
-	       "\n");
-	if (strcmp(BUILD_TYPE, "release") != 0)
-		bench_say("NOT A RELEASE BUILD (" BUILD_TYPE "): THESE FIGURES MEAN NOTHING; use "
-			  "make MODE=release benches");
-}
-
 static void print_list(void)
 {
 	size_t count;
@@ -45,17 +26,6 @@ static void print_list(void)
 	puts("targets:");
 	for (size_t i = 0; i < bench_target_count(); i++)
 		printf("  %s\n", bench_target_at(i)->name);
-}
-
-/* The folder of this program, for the programs beside it. */
-static char *program_folder(void)
-{
-	char *path = realpath("/proc/self/exe", NULL);
-	char *slash = path ? strrchr(path, '/') : NULL;
-
-	if (slash)
-		*slash = '\0';
-	return path ? path : bench_copy(".");
 }
 
 static bool run_scenario(struct bench_crew *crew, const struct bench_scenario *scenario,
@@ -132,7 +102,7 @@ static bool run(const struct bench_options *options)
 	struct bench_env env = {0};
 	struct bench_slots slots = {0};
 	struct bench_trace trace = {0};
-	char *program = program_folder();
+	char *program = bench_program_folder();
 	bool good = bench_env_up(&env, options, program);
 
 	if (good && options->trace)
@@ -162,7 +132,7 @@ int main(int count, char **arguments)
 	if (parsed == BENCH_PARSE_OK && options.list) {
 		print_list();
 	} else if (parsed == BENCH_PARSE_OK) {
-		print_build();
+		bench_print_build();
 		curl_global_init(CURL_GLOBAL_DEFAULT);
 		good = run(&options);
 	}

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "bench/vfs_bench/allocations.h"
+#include "bench/allocations.h"
 #include "bench/vfs_bench/run.h"
 
 /* In these our targets must not allocate at all; listing gives a list to the caller. */

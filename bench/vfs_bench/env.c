@@ -5,8 +5,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,78 +12,6 @@
 #include <unistd.h>
 
 #include "common/os.h"
-
-void bench_say(const char *format, ...)
-{
-	va_list arguments;
-
-	fputs("vfs_bench: ", stderr);
-	va_start(arguments, format);
-	vfprintf(stderr, format, arguments);
-	va_end(arguments);
-	fputc('\n', stderr);
-}
-
-char *bench_copy(const char *text)
-{
-	char *copy = strdup(text);
-
-	if (!copy)
-		abort();
-	return copy;
-}
-
-char *bench_join(const char *prefix, const char *rest)
-{
-	char *whole;
-
-	if (!*prefix)
-		return bench_copy(rest);
-	if (asprintf(&whole, "%s/%s", prefix, rest) < 0)
-		abort();
-	return whole;
-}
-
-bool bench_make_folders(const char *path)
-{
-	int code = ldr_os_make_folders(path);
-
-	if (code)
-		bench_say("%s: %s", path, strerror(code));
-	return code == 0;
-}
-
-static int remove_one(const char *path, const struct stat *stat, int kind, struct FTW *where)
-{
-	(void)stat;
-	(void)kind;
-	(void)where;
-	remove(path);
-	return 0;
-}
-
-void bench_remove_all(const char *folder)
-{
-	nftw(folder, remove_one, 32, FTW_DEPTH | FTW_PHYS);
-}
-
-static int drop_one(const char *path, const struct stat *stat, int kind, struct FTW *where)
-{
-	int fd;
-
-	(void)stat;
-	(void)where;
-	if (kind != FTW_F || ldr_os_open_file(path, &fd))
-		return 0;
-	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-	ldr_os_close(fd);
-	return 0;
-}
-
-void bench_drop_cache(const char *folder)
-{
-	nftw(folder, drop_one, 32, FTW_PHYS);
-}
 
 void bench_settle(const struct bench_env *env)
 {

@@ -72,10 +72,5 @@ bool bench_item_load(const struct bench_env *env, const struct bench_item *item,
 bool bench_write_file(const char *path, uint64_t size, uint64_t seed);
 /* The whole dataset on the disk, nothing else in flight. */
 void bench_settle(const struct bench_env *env);
-/* Drops every file below a folder from the page cache. */
-void bench_drop_cache(const char *folder);
-bool bench_make_folders(const char *path);
-/* Removes a folder and all below it; one that is not there is no failure. */
-void bench_remove_all(const char *folder);
 
 #endif

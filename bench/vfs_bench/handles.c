@@ -3,21 +3,8 @@
  */
 #include "bench/vfs_bench/handles.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-static size_t descriptors(void)
-{
-	DIR *stream = opendir("/proc/self/fd");
-	size_t count = 0;
-
-	while (stream && readdir(stream))
-		count++;
-	if (stream)
-		closedir(stream);
-	return count;
-}
 
 /* Opened and read once, so that nothing that comes late is missed. */
 static bool open_one(const struct bench_slot *slot, const char *path, struct bench_file *out)
@@ -37,7 +24,7 @@ static bool open_one(const struct bench_slot *slot, const char *path, struct ben
 static bool hold_many(const struct bench_slot *slot, const struct bench_env *env,
 		      struct bench_file *files, unsigned count)
 {
-	size_t before = descriptors(), during;
+	size_t before = bench_descriptors(), during;
 	unsigned opened = 0;
 	bool good = true;
 
@@ -51,7 +38,7 @@ static bool hold_many(const struct bench_slot *slot, const struct bench_env *env
 		free(path);
 		opened += good;
 	}
-	during = descriptors();
+	during = bench_descriptors();
 	while (opened)
 		slot->target->ops->close(&files[--opened]);
 	if (good)

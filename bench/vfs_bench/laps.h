@@ -13,7 +13,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <time.h>
+
+#include "bench/support.h"
 
 #define BENCH_LAPS_MAX ((size_t)1 << 16)
 
@@ -26,14 +27,6 @@ struct bench_laps {
 	uint64_t deadline;
 	bool expired;
 };
-
-static inline uint64_t bench_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 void bench_lap_record(struct bench_laps *laps, uint64_t began);
 

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "bench/vfs_bench/store.h"
-#include "client/release_layer.h"
+#include "bench/store.h"
+#include "bench/vfs_bench/packs.h"
 
 #define HEADROOM_BYTES (64u * 1024 * 1024)
 
@@ -31,31 +31,13 @@ static char *cold_folder(const struct bench_remote *remote, unsigned number)
 	return bench_join(remote->made, name);
 }
 
-static bool open_layer(struct bench_remote *remote, const char *cache, struct ldr_layer **out_layer)
-{
-	struct ldr_public_key *keys[] = {remote->store.trust};
-	const struct ldr_view_options options = {.cache_path = cache,
-						 .keys = keys,
-						 .key_count = 1,
-						 .memory_bytes = remote->memory_bytes};
-	struct ldr_location location = {0};
-	struct ldr_error error = {0};
-	enum ldr_status status = ldr_location_parse_source(remote->store.source, &location, &error);
-
-	if (status == LDR_OK) {
-		status = ldr_release_layer_open(&location, &options, out_layer, &error);
-		ldr_location_dispose(&location);
-	}
-	if (status)
-		bench_say("%s: %s", remote->store.source, error.text);
-	return status == LDR_OK;
-}
-
 bool bench_remote_mount(struct bench_mounts *mounts, const struct bench_env *env, bool cold)
 {
 	struct bench_remote *remote = calloc(1, sizeof(*remote));
 	struct ldr_layer *layer = NULL;
 	char *cache;
+	const struct bench_store_request request = {env->tree, env->made, env->program,
+						    bench_pack_chunks(env)};
 	bool good;
 
 	if (!remote)
@@ -64,7 +46,8 @@ bool bench_remote_mount(struct bench_mounts *mounts, const struct bench_env *env
 	remote->made = bench_copy(env->made);
 	remote->memory_bytes = (size_t)(env->item_bytes + env->item_bytes / 4 + HEADROOM_BYTES);
 	cache = cold ? cold_folder(remote, 0) : bench_join(env->made, "cache-warm");
-	good = bench_store_up(env, &remote->store) && open_layer(remote, cache, &layer) &&
+	good = bench_store_up(&request, &remote->store) &&
+	       bench_store_layer(&remote->store, cache, remote->memory_bytes, &layer) &&
 	       bench_mount(mounts, layer, NULL, 0, "release");
 	remote->mount_id = mounts->last_id;
 	free(cache);
@@ -89,7 +72,7 @@ bool bench_remote_chill(void *self)
 	unsigned number = ++remote->switches;
 	char *fresh = cold_folder(remote, number);
 	char *old = number > 1 ? cold_folder(remote, number - 2) : NULL;
-	bool good = open_layer(remote, fresh, &mount.layer);
+	bool good = bench_store_layer(&remote->store, fresh, remote->memory_bytes, &mount.layer);
 
 	if (good && ldr_vfs_apply(mounts->vfs, &mount, 1, &error)) {
 		bench_say("switch: %s", error.text);

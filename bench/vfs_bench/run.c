@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/vfs_bench/allocations.h"
+#include "bench/allocations.h"
 #include "common/os_arena.h"
 
 /* What the threads of a run share. */

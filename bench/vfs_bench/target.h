@@ -19,6 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "bench/support.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -87,13 +89,6 @@ struct bench_target {
 	/* Untimed, before each timed run; NULL: nothing to do. */
 	bool (*ready)(void *self);
 };
-
-/* One line on standard error. */
-void bench_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-/* prefix + "/" + rest, or only rest where prefix is ""; owned by the caller. */
-char *bench_join(const char *prefix, const char *rest);
-char *bench_copy(const char *text);
 
 extern const struct bench_target bench_target_stdio;
 extern const struct bench_target bench_target_fstream;

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench/process.h"
 #include "bench/vfs_bench/env.h"
-#include "bench/vfs_bench/process.h"
 
 #define TRIES 5
 #define URL_BYTES 4096

@@ -17,7 +17,7 @@
 #include <physfs.h>
 #include <stdlib.h>
 
-#include "bench/vfs_bench/process.h"
+#include "bench/process.h"
 
 /* Which of the two this is. */
 struct recipe {

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "bench/vfs_bench/process.h"
+#include "bench/process.h"
 #include "bench/vfs_bench/scenarios.h"
 #include "common/os.h"
 

@@ -1,7 +1,7 @@
 /*
  * store.c   the release and its server.
  */
-#include "bench/vfs_bench/store.h"
+#include "bench/store.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,8 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bench/vfs_bench/packs.h"
+#include "bench/support.h"
 #include "client/publish.h"
+#include "client/release_layer.h"
 #include "common/os.h"
 
 #define CHANNEL "live"
@@ -47,7 +48,7 @@ static bool key_of(const char *path, struct ldr_key **out_key)
 	return true;
 }
 
-static bool publish(const struct bench_env *env, const char *folder, struct ldr_key *key)
+static bool publish(const struct bench_store_request *from, const char *folder, struct ldr_key *key)
 {
 	struct ldr_publish_request request = {.size = sizeof(request)};
 	struct ldr_publish_outcome outcome;
@@ -57,13 +58,13 @@ static bool publish(const struct bench_env *env, const char *folder, struct ldr_
 
 	if (ldr_location_parse_store(folder, &store, &error))
 		return say_error(folder, &error);
-	request.folder = env->tree;
+	request.folder = from->tree;
 	request.store = &store;
 	request.channel = CHANNEL;
 	request.key = key;
 	request.codec.policy = LDR_POLICY_LZ4;
 	request.codec_given = true;
-	request.chunks = bench_pack_chunks(env);
+	request.chunks = from->chunks;
 	request.links = LDR_LINKS_DROP;
 	good = ldr_publish_folder(&request, &outcome, &error) == LDR_OK;
 	ldr_location_dispose(&store);
@@ -74,26 +75,38 @@ static bool publish(const struct bench_env *env, const char *folder, struct ldr_
 	return true;
 }
 
-/* Once a working folder: a mark says that it is whole. */
-static bool publish_once(const struct bench_env *env, const char *folder, struct ldr_key *key)
+static bool make_mark(const char *path)
 {
-	char *mark = bench_join(env->made, "store.whole");
-	uint64_t size;
-	bool good = bench_target_posix.ops->stat(NULL, mark, &size) ||
-		    (bench_make_folders(folder) && publish(env, folder, key) &&
-		     bench_write_file(mark, 1, 1));
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+
+	if (fd < 0) {
+		bench_say("%s: cannot be written", path);
+		return false;
+	}
+	ldr_os_close(fd);
+	return true;
+}
+
+/* Once a working folder: a mark says that it is whole. */
+static bool publish_once(const struct bench_store_request *from, const char *folder,
+			 struct ldr_key *key)
+{
+	char *mark = bench_join(from->made, "store.whole");
+	bool good = !access(mark, F_OK) ||
+		    (bench_make_folders(folder) && publish(from, folder, key) && make_mark(mark));
 
 	free(mark);
 	return good;
 }
 
-static bool serve(const struct bench_env *env, const char *folder, struct bench_store *out)
+static bool serve(const struct bench_store_request *from, const char *folder,
+		  struct bench_store *out)
 {
-	char *program = bench_join(env->program, "../larderd");
+	char *program = bench_join(from->program, "../larderd");
 	const char *const argv[] = {program, "--store", folder, "--listen", "127.0.0.1:0", NULL};
 	static const char said[] = "listening on ";
 	char line[256];
-	char *log = bench_join(env->made, "larderd.log");
+	char *log = bench_join(from->made, "larderd.log");
 	bool good = bench_process_start(argv, log, &out->larderd) &&
 		    bench_process_line(&out->larderd, line, sizeof(line)) &&
 		    !strncmp(line, said, strlen(said));
@@ -107,10 +120,10 @@ static bool serve(const struct bench_env *env, const char *folder, struct bench_
 	return good;
 }
 
-bool bench_store_up(const struct bench_env *env, struct bench_store *out)
+bool bench_store_up(const struct bench_store_request *from, struct bench_store *out)
 {
-	char *folder = bench_join(env->made, "store");
-	char *path = bench_join(env->made, "key");
+	char *folder = bench_join(from->made, "store");
+	char *path = bench_join(from->made, "key");
 	struct ldr_key *key = NULL;
 	struct ldr_error error = {0};
 	bool good;
@@ -119,7 +132,7 @@ bool bench_store_up(const struct bench_env *env, struct bench_store *out)
 	good = key_of(path, &key);
 	if (good && ldr_key_public(key, &out->trust, &error))
 		good = say_error(path, &error);
-	good = good && publish_once(env, folder, key) && serve(env, folder, out);
+	good = good && publish_once(from, folder, key) && serve(from, folder, out);
 	ldr_key_free(key);
 	free(path);
 	free(folder);
@@ -134,4 +147,21 @@ void bench_store_down(struct bench_store *store)
 	ldr_public_key_free(store->trust);
 	free(store->source);
 	*store = (struct bench_store){.larderd.output = -1};
+}
+
+bool bench_store_layer(const struct bench_store *store, const char *cache, size_t memory_bytes,
+		       struct ldr_layer **out_layer)
+{
+	struct ldr_public_key *keys[] = {store->trust};
+	const struct ldr_view_options options = {
+		.cache_path = cache, .keys = keys, .key_count = 1, .memory_bytes = memory_bytes};
+	struct ldr_location location = {0};
+	struct ldr_error error = {0};
+	enum ldr_status status = ldr_location_parse_source(store->source, &location, &error);
+
+	if (status == LDR_OK) {
+		status = ldr_release_layer_open(&location, &options, out_layer, &error);
+		ldr_location_dispose(&location);
+	}
+	return status == LDR_OK || say_error(store->source, &error);
 }

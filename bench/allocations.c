@@ -1,7 +1,7 @@
 /*
  * allocations.c   glibc's allocator, counted.
  */
-#include "bench/vfs_bench/allocations.h"
+#include "bench/allocations.h"
 
 #include <errno.h>
 #include <stdatomic.h>

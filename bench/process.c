@@ -1,7 +1,7 @@
 /*
  * process.c   helper programs.
  */
-#include "bench/vfs_bench/process.h"
+#include "bench/process.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "bench/vfs_bench/target.h"
+#include "bench/support.h"
 
 extern char **environ;
 
