@@ -18,9 +18,10 @@
 
 /* From the outside in: who holds a lower rank may take a higher one. */
 enum ldr_lock_rank {
-	LDR_RANK_VFS = 4,     /* changes of mounts */
-	LDR_RANK_OVERLAY = 6, /* whiteouts and copy-up */
-	LDR_RANK_WATCH = 37,  /* whose turn it is to take in events */
+	LDR_RANK_SCHEDULER = 2, /* requests and their queues */
+	LDR_RANK_VFS = 4,       /* changes of mounts */
+	LDR_RANK_OVERLAY = 6,   /* whiteouts and copy-up */
+	LDR_RANK_WATCH = 37,    /* whose turn it is to take in events */
 	LDR_RANK_INSTALL = 10,
 	LDR_RANK_FETCH = 20,
 	LDR_RANK_TRANSPORT = 30,

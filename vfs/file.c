@@ -129,6 +129,12 @@ enum ldr_status ldr_file_stat(struct ldr_file *file, struct ldr_stat *out, struc
 	return status == LDR_OK ? file->layer.ops->stat(&file->layer, out, err) : status;
 }
 
+void ldr_file_mount(const struct ldr_file *file, uint32_t *out_id, uint64_t *out_generation)
+{
+	*out_id = file->mounted->id;
+	*out_generation = file->mounted->order;
+}
+
 /* ---- mappings ---- */
 
 static enum ldr_status read_all(struct ldr_file *file, uint8_t *bytes, size_t length,

@@ -48,6 +48,10 @@ LDR_API enum ldr_status ldr_file_sync(struct ldr_file *file, struct ldr_error *e
 LDR_API enum ldr_status ldr_file_stat(struct ldr_file *file, struct ldr_stat *out,
 				      struct ldr_error *err);
 
+/* Through which mount it was opened: its id, and a number that no later mount has. */
+LDR_API void ldr_file_mount(const struct ldr_file *file, uint32_t *out_id,
+			    uint64_t *out_generation);
+
 /* ---- mappings ---- */
 
 enum ldr_map_flag {

@@ -1,0 +1,22 @@
+/*
+ * The default backend: the file's layer, on the worker's thread; see backend.h.
+ */
+#include "vfs/backend.h"
+
+#include "vfs/file.h"
+#include "vfs/vfs_priv.h"
+
+static enum ldr_status layers_read(void *context, const struct ldr_piece *piece, size_t *out_length,
+				   struct ldr_error *err)
+{
+	(void)context;
+	return ldr_file_pread(piece->file, piece->bytes, piece->length, piece->offset, out_length,
+			      err);
+}
+
+const struct ldr_backend *ldr_backend_layers(void)
+{
+	static const struct ldr_backend layers = {.name = "layers", .read = layers_read};
+
+	return &layers;
+}
