@@ -141,7 +141,7 @@ GOLDEN_BINS   := $(patsubst %.c,$(B)/%,$(GOLDEN_SRCS))
 TEST_BINS     := $(UNIT_BINS) $(REPLAY_BINS) $(GOLDEN_BINS) $(STRESS_BINS) $(RECOVERY_BINS)
 FUZZ_BINS     := $(patsubst tests/fuzz/%.c,$(B)/fuzz/%,$(FUZZ_SRCS))
 
--include $(sort $(wildcard bench/*.mk tests/recovery/*.mk tests/stress/*.mk tests/unit/*/*.mk))
+-include $(sort $(wildcard bench/*.mk tests/recovery/*.mk tests/stress/*.mk tests/fuzz/*.mk tests/unit/*/*.mk))
 
 .DEFAULT_GOAL := all
 .DELETE_ON_ERROR:
@@ -270,11 +270,12 @@ $(B)/tests/stress/%: $(B)/seam/tests/stress/%.o $(TEST_ARCHIVES)
 $(B)/tests/recovery/%: $(B)/seam/tests/recovery/%.o $(TEST_ARCHIVES)
 	$(plain_program)
 # A fuzz target is built twice: with a main that replays files (any mode), and with libFuzzer (MODE=fuzz).
-$(B)/tests/fuzz/%: $(B)/obj/tests/fuzz/%.o $(B)/obj/tests/fuzz/replay.o $(B)/seam/libsupport.a $(B)/obj/libserver.a $(B)/liblarder.a
+$(B)/tests/fuzz/%: $(B)/obj/tests/fuzz/%.o $(B)/obj/tests/fuzz/replay.o $$(call obj,$$(PARTS_tests/fuzz/$$*)) $(B)/seam/libsupport.a \
+		$(B)/obj/libserver.a $(B)/liblarder.a
 	@mkdir -p $(@D)
 	$(say) LINK $@
 	$(run)$(LINK) $^ $(LIBS) $(LIBS_HTTPD) -o $@
-$(B)/fuzz/%: $(B)/obj/tests/fuzz/%.o $(B)/seam/libsupport.a $(B)/obj/libserver.a $(B)/liblarder.a
+$(B)/fuzz/%: $(B)/obj/tests/fuzz/%.o $$(call obj,$$(PARTS_tests/fuzz/$$*)) $(B)/seam/libsupport.a $(B)/obj/libserver.a $(B)/liblarder.a
 	@mkdir -p $(@D)
 	$(say) LINK $@
 	$(run)$(LINK) -fsanitize=fuzzer $^ $(LIBS) $(LIBS_HTTPD) -o $@

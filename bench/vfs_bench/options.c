@@ -94,41 +94,6 @@ static const struct option long_options[] = {
 	{NULL, 0, NULL, 0},
 };
 
-static bool parse_unsigned(const char *name, const char *text, unsigned least, unsigned most,
-			   unsigned *out)
-{
-	char *end;
-	unsigned long value = strtoul(text, &end, 10);
-
-	if (end == text || *end || text[0] == '-' || value < least || value > most) {
-		bench_say("--%s %s: a whole number from %u to %u", name, text, least, most);
-		return false;
-	}
-	*out = (unsigned)value;
-	return true;
-}
-
-static bool parse_words(const char *name, const char *text, struct bench_words *out)
-{
-	char *rest;
-
-	free(out->text);
-	out->text = rest = bench_copy(text);
-	out->count = 0;
-	for (char *word; (word = strsep(&rest, ","));) {
-		if (!*word)
-			continue;
-		if (out->count == BENCH_LIST_MAX) {
-			bench_say("--%s: more than %d words", name, BENCH_LIST_MAX);
-			return false;
-		}
-		out->word[out->count++] = word;
-	}
-	if (out->count == 0)
-		bench_say("--%s: no word in \"%s\"", name, text);
-	return out->count > 0;
-}
-
 static void add_threads(struct bench_options *out, unsigned count)
 {
 	for (size_t i = 0; i < out->thread_count; i++)
@@ -147,15 +112,15 @@ static unsigned processors(void)
 static bool parse_threads(const char *text, struct bench_options *out)
 {
 	struct bench_words words = {0};
-	bool good = parse_words("threads", text, &words);
+	bool good = bench_parse_words("threads", text, &words);
 
 	out->thread_count = 0;
 	for (size_t i = 0; good && i < words.count; i++) {
 		unsigned count = processors();
 
 		if (strcmp(words.word[i], "N") != 0)
-			good = parse_unsigned("threads", words.word[i], 1, BENCH_THREADS_MAX,
-					      &count);
+			good = bench_parse_unsigned("threads", words.word[i], 1, BENCH_THREADS_MAX,
+						    &count);
 		if (good)
 			add_threads(out, count);
 	}
@@ -176,7 +141,7 @@ static bool parse_scale(const char *text, double *out)
 
 static bool parse_block_size(const char *text, unsigned *out)
 {
-	if (!parse_unsigned("block-size", text, 4, 128, out))
+	if (!bench_parse_unsigned("block-size", text, 4, 128, out))
 		return false;
 	if ((*out & (*out - 1)) == 0)
 		return true;
@@ -190,17 +155,17 @@ static bool parse_number(int code, const char *text, struct bench_options *out)
 
 	switch (code) {
 	case OPT_ITERATIONS:
-		return parse_unsigned("iterations", text, 1, 99, &out->iterations);
+		return bench_parse_unsigned("iterations", text, 1, 99, &out->iterations);
 	case OPT_MIN_MS:
-		return parse_unsigned("min-ms", text, 0, 60000, &out->min_ms);
+		return bench_parse_unsigned("min-ms", text, 0, 60000, &out->min_ms);
 	case OPT_MAX_MS:
-		return parse_unsigned("max-ms", text, 1, 600000, &out->max_ms);
+		return bench_parse_unsigned("max-ms", text, 1, 600000, &out->max_ms);
 	case OPT_HANDLES:
-		return parse_unsigned("handles", text, 1, 1000000, &out->handles);
+		return bench_parse_unsigned("handles", text, 1, 1000000, &out->handles);
 	case OPT_BLOCK_SIZE:
 		return parse_block_size(text, &out->block_kib);
 	case OPT_SEED:
-		if (!parse_unsigned("seed", text, 0, UINT_MAX, &seed))
+		if (!bench_parse_unsigned("seed", text, 0, UINT_MAX, &seed))
 			return false;
 		out->seed = seed;
 		return true;
@@ -213,11 +178,11 @@ static bool parse_list(int code, const char *text, struct bench_options *out)
 {
 	switch (code) {
 	case OPT_FILTER:
-		return parse_words("filter", text, &out->filter);
+		return bench_parse_words("filter", text, &out->filter);
 	case OPT_SCENARIOS:
-		return parse_words("scenarios", text, &out->scenarios);
+		return bench_parse_words("scenarios", text, &out->scenarios);
 	case OPT_TARGETS:
-		return parse_words("targets", text, &out->targets);
+		return bench_parse_words("targets", text, &out->targets);
 	default:
 		return parse_threads(text, out);
 	}

@@ -8,14 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BENCH_THREADS_MAX 256
-#define BENCH_LIST_MAX 64
+#include "bench/words.h"
 
-struct bench_words {
-	char *text; /* owned; cut at the commas */
-	const char *word[BENCH_LIST_MAX];
-	size_t count;
-};
+#define BENCH_THREADS_MAX 256
 
 struct bench_options {
 	struct bench_words filter;
