@@ -70,8 +70,8 @@ static enum ldr_status parse_rows(struct stream_lines *lines, struct stream_corp
 	uint64_t total = 0;
 
 	for (corpus->count = 0; corpus->count < count; corpus->count++) {
-		uint64_t size;
-		char *path;
+		uint64_t size = 0;
+		char *path = NULL;
 		enum ldr_status status = parse_row(lines, &size, &path, err);
 
 		if (status == LDR_ENOTFOUND)
