@@ -6,10 +6,11 @@
 #include "vfs/file.h"
 #include "vfs/vfs_priv.h"
 
-static enum ldr_status layers_read(void *context, const struct ldr_piece *piece, size_t *out_length,
-				   struct ldr_error *err)
+static enum ldr_status layers_read(void *context, const struct ldr_piece *piece,
+				   struct ldr_wait *wait, size_t *out_length, struct ldr_error *err)
 {
 	(void)context;
+	(void)wait;
 	return ldr_file_pread(piece->file, piece->bytes, piece->length, piece->offset, out_length,
 			      err);
 }

@@ -13,8 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cache/wait.h"
 #include "common/error.h"
+#include "common/wait.h"
 
 struct ldr_file;
 
@@ -38,17 +38,11 @@ struct ldr_piece {
 struct ldr_backend {
 	const char *name;
 	void *context;
-	/* Fewer bytes than asked for are legal anywhere; none at all means the file's end. */
-	enum ldr_status (*read)(void *context, const struct ldr_piece *piece, size_t *out_length,
-				struct ldr_error *err);
-	/* Is the piece on this machine? As cache/wait.h says. NULL: it always is. */
-	enum ldr_status (*prepare)(void *context, const struct ldr_piece *piece,
-				   struct ldr_wait *wait, struct ldr_error *err);
-	/* Of a held wait. False: it has been woken, or will be. */
-	bool (*withdraw)(void *context, struct ldr_file *file, struct ldr_wait *wait);
-	/* Of a held wait; its class changes. */
-	void (*reclass)(void *context, struct ldr_file *file, struct ldr_wait *wait,
-			enum ldr_io_class io_class);
+	/* Fewer bytes than asked for are legal anywhere; none at all means the file's end. With a
+	 * wait (common/wait.h) LDR_EAGAIN is legal: then the call is made again, with the same
+	 * piece, when the wait is ready. Without one the thread waits. */
+	enum ldr_status (*read)(void *context, const struct ldr_piece *piece, struct ldr_wait *wait,
+				size_t *out_length, struct ldr_error *err);
 };
 
 /* Static storage. */

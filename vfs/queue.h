@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "cache/wait.h"
+#include "vfs/trace.h"
 
 struct ldr_queue_node {
 	struct ldr_queue_node *older; /* by time of entry */

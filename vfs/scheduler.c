@@ -67,8 +67,11 @@ static enum ldr_status make_tables(struct ldr_scheduler *scheduler, struct ldr_e
 	scheduler->threads = calloc(scheduler->options.workers + scheduler->options.name_workers +
 					    1,
 				    sizeof(*scheduler->threads));
-	if (!scheduler->slots || !scheduler->threads)
+	/* Of what is never prefetched no page is ever touched. */
+	scheduler->scratch = calloc(scheduler->options.workers + 1, LDR_SCHEDULER_PIECE_BYTES);
+	if (!scheduler->slots || !scheduler->threads || !scheduler->scratch)
 		return ldr_fail(err, LDR_ENOMEM, "scheduler of %u requests: out of memory", count);
+	scheduler->slot_count = count;
 	for (uint32_t i = count; i-- > 0;) {
 		struct ldr_slot *slot = &scheduler->slots[i];
 
@@ -163,7 +166,7 @@ enum ldr_status ldr_scheduler_new(const struct ldr_scheduler_options *options,
 
 static void free_results(struct ldr_scheduler *scheduler)
 {
-	for (uint32_t i = 0; scheduler->slots && i < scheduler->options.max_requests; i++)
+	for (uint32_t i = 0; i < scheduler->slot_count; i++)
 		ldr_slot_release(&scheduler->slots[i]);
 }
 
@@ -188,6 +191,7 @@ void ldr_scheduler_free(struct ldr_scheduler *scheduler)
 	ldr_condition_dispose(&scheduler->collect);
 	ldr_mutex_dispose(&scheduler->lock);
 	free(scheduler->threads);
+	free(scheduler->scratch);
 	free(scheduler->slots);
 	free(scheduler);
 }
@@ -220,7 +224,7 @@ static const struct ldr_slot *first_unended(const struct ldr_scheduler *schedule
 {
 	const struct ldr_slot *first = NULL;
 
-	for (uint32_t i = 0; i < scheduler->options.max_requests; i++) {
+	for (uint32_t i = 0; i < scheduler->slot_count; i++) {
 		const struct ldr_slot *slot = &scheduler->slots[i];
 
 		if (slot->state != LDR_SLOT_FREE && slot->state != LDR_SLOT_ENDED &&

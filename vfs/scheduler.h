@@ -208,8 +208,6 @@ struct ldr_scheduler_metrics {
 	uint64_t pieces;        /* reads of the backend */
 	uint64_t passes;        /* times a long read let others pass */
 	uint64_t network_waits; /* times a request waited for the network */
-	uint64_t network_holds; /* reads that waited for the network on a worker, since what was
-				    fetched did not stay long enough to be read */
 	uint64_t traces_lost;
 	/* now */
 	uint64_t requests; /* in flight: accepted and not collected */

@@ -8,7 +8,7 @@ struct ldr_slot *ldr_slot_find(struct ldr_scheduler *scheduler, struct ldr_ticke
 	uint64_t number = ticket.sequence & ((UINT64_C(1) << LDR_SLOT_BITS) - 1);
 	struct ldr_slot *slot;
 
-	if (ticket.scheduler != scheduler->id || number >= scheduler->options.max_requests)
+	if (ticket.scheduler != scheduler->id || number >= scheduler->slot_count)
 		return NULL;
 	slot = &scheduler->slots[number];
 	return slot->sequence == ticket.sequence && slot->state != LDR_SLOT_FREE ? slot : NULL;
@@ -23,7 +23,7 @@ static enum ldr_status fail_stale(const char *what, struct ldr_error *err)
 /* ---- cancel ---- */
 
 /* What is left to do for a cancel outside the lock. */
-enum cancel_step { CANCEL_NOTHING, CANCEL_END, CANCEL_WITHDRAW };
+enum cancel_step { CANCEL_NOTHING, CANCEL_END, CANCEL_SETTLE };
 
 /* Under the lock. */
 static enum cancel_step begin_cancel(struct ldr_slot *slot, uint64_t now_ns)
@@ -36,41 +36,16 @@ static enum cancel_step begin_cancel(struct ldr_slot *slot, uint64_t now_ns)
 		ldr_slot_unqueue(slot, now_ns);
 		return CANCEL_END;
 	}
-	/* Who has pinned it sees that it is cancelled. */
-	if (slot->state != LDR_SLOT_WAITING || slot->pinned)
-		return CANCEL_NOTHING;
-	slot->pinned = true;
-	return CANCEL_WITHDRAW;
-}
-
-void ldr_slot_withdraw(struct ldr_slot *slot)
-{
-	struct ldr_scheduler *scheduler = slot->scheduler;
-	const struct ldr_backend *backend = scheduler->backend;
-	bool gone = backend->withdraw(backend->context, slot->file, &slot->wait);
-	uint64_t now_ns = ldr_scheduler_now(scheduler);
-
-	ldr_mutex_lock(&scheduler->lock);
-	slot->pinned = false;
-	gone = gone || slot->woken;
-	if (gone) {
-		scheduler->m.waiting--;
-		scheduler->m.running++;
-		slot->state = LDR_SLOT_RUNNING;
-		slot->times.network_ns += ldr_nanoseconds(slot->since_ns, now_ns);
-	}
-	ldr_mutex_unlock(&scheduler->lock);
-	/* Otherwise the wake is on its way, queues it, and a worker ends it. */
-	if (gone)
-		ldr_slot_end(slot, LDR_IO_CANCELLED);
+	/* Who has pinned it, or makes it wait, looks whether it is cancelled. */
+	return ldr_slot_must_settle(slot) ? CANCEL_SETTLE : CANCEL_NOTHING;
 }
 
 static void end_cancel(struct ldr_slot *slot, enum cancel_step step)
 {
 	if (step == CANCEL_END)
 		ldr_slot_end(slot, LDR_IO_CANCELLED);
-	else if (step == CANCEL_WITHDRAW)
-		ldr_slot_withdraw(slot);
+	else if (step == CANCEL_SETTLE)
+		ldr_slot_settle(slot);
 }
 
 enum ldr_status ldr_scheduler_cancel(struct ldr_scheduler *scheduler, struct ldr_ticket ticket,
@@ -98,7 +73,7 @@ size_t ldr_scheduler_cancel_tagged(struct ldr_scheduler *scheduler, uint64_t mas
 	uint64_t now_ns = ldr_scheduler_now(scheduler);
 	size_t count = 0;
 
-	for (uint32_t i = 0; i < scheduler->options.max_requests; i++) {
+	for (uint32_t i = 0; i < scheduler->slot_count; i++) {
 		struct ldr_slot *slot = &scheduler->slots[i];
 		enum cancel_step step = CANCEL_NOTHING;
 
@@ -116,8 +91,7 @@ size_t ldr_scheduler_cancel_tagged(struct ldr_scheduler *scheduler, uint64_t mas
 
 /* ---- reclass ---- */
 
-/* Under the lock. True: it waits for the network, was pinned, and whoever answers there is to be
- * told. */
+/* Under the lock. True: it is to be settled. */
 static bool begin_reclass(struct ldr_slot *slot, enum ldr_io_class io_class)
 {
 	struct ldr_lane *lane = &slot->scheduler->lanes[slot->lane];
@@ -128,45 +102,17 @@ static bool begin_reclass(struct ldr_slot *slot, enum ldr_io_class io_class)
 	if (slot->state == LDR_SLOT_QUEUED) {
 		ldr_queue_reclass(&lane->queue, &slot->node, io_class);
 		ldr_lane_hint(lane);
-		return false;
 	}
-	if (slot->state != LDR_SLOT_WAITING || slot->pinned)
-		return false;
-	slot->node.io_class = io_class;
-	slot->pinned = true;
-	return true;
-}
-
-/* Gives the pinned slot back to its wait: what came meanwhile is made up for. */
-static void unpin(struct ldr_slot *slot)
-{
-	struct ldr_scheduler *scheduler = slot->scheduler;
-	uint64_t now_ns = ldr_scheduler_now(scheduler);
-	bool wake = false, withdraw = false;
-
-	ldr_mutex_lock(&scheduler->lock);
-	slot->pinned = false;
-	if (slot->woken) {
-		slot->woken = false;
-		scheduler->m.waiting--;
-		slot->times.network_ns += ldr_nanoseconds(slot->since_ns, now_ns);
-		wake = ldr_slot_queue(slot, now_ns);
-	} else if (atomic_load(&slot->cancelled)) {
-		slot->pinned = withdraw = true;
-	}
-	ldr_mutex_unlock(&scheduler->lock);
-	if (wake)
-		ldr_lane_wake(&scheduler->lanes[LDR_LANE_READS]);
-	if (withdraw)
-		ldr_slot_withdraw(slot);
+	if (slot->state == LDR_SLOT_WAITING && !slot->pinned)
+		slot->node.io_class = io_class;
+	return ldr_slot_must_settle(slot);
 }
 
 enum ldr_status ldr_scheduler_reclass(struct ldr_scheduler *scheduler, struct ldr_ticket ticket,
 				      enum ldr_io_class io_class, struct ldr_error *err)
 {
-	const struct ldr_backend *backend = scheduler->backend;
 	struct ldr_slot *slot;
-	bool tell = false;
+	bool settle = false;
 
 	if (io_class < LDR_IO_CRITICAL || (unsigned)io_class >= LDR_IO_CLASSES)
 		return ldr_fail(err, LDR_EINVAL, "reclass: class %d, allowed are %d to %d",
@@ -174,14 +120,12 @@ enum ldr_status ldr_scheduler_reclass(struct ldr_scheduler *scheduler, struct ld
 	ldr_mutex_lock(&scheduler->lock);
 	slot = ldr_slot_find(scheduler, ticket);
 	if (slot)
-		tell = begin_reclass(slot, io_class);
+		settle = begin_reclass(slot, io_class);
 	ldr_mutex_unlock(&scheduler->lock);
 	if (!slot)
 		return fail_stale("reclass", err);
-	if (tell) {
-		backend->reclass(backend->context, slot->file, &slot->wait, io_class);
-		unpin(slot);
-	}
+	if (settle)
+		ldr_slot_settle(slot);
 	return LDR_OK;
 }
 

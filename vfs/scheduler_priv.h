@@ -13,7 +13,7 @@
  *	QUEUED -> RUNNING     a worker; or whoever ends it without work: cancel, shutdown, a deadline
  *	RUNNING -> QUEUED     its worker: others pass, or the open is done and the read is next
  *	RUNNING -> WAITING    its worker: the piece has to come over the network
- *	WAITING -> QUEUED     the wake; WAITING -> RUNNING: whoever cancels it
+ *	WAITING -> QUEUED     the wait's ready; WAITING -> RUNNING: whoever cancels it
  *	RUNNING -> ENDED      whoever made it RUNNING
  *	ENDED -> FREE         poll
  *
@@ -21,9 +21,8 @@
  *  1. A slot that is RUNNING belongs to the one thread that made it so; that one alone ends it.
  *     That is why each request ends once.
  *  2. Files are opened, closed and read, and results freed, outside the lock.
- *  3. A held wait (cache/wait.h) is left only by its wake or a withdraw. Who withdraws or reclasses
- *     marks the slot `pinned` first, outside the lock nobody else moves it then: a wake that comes
- *     meanwhile only notes itself.
+ *  3. The wait of a slot (common/wait.h) belongs to its worker, and while it is WAITING to whoever
+ *     has `pinned` it; a ready that comes meanwhile only notes itself (`woken`).
  *
  * Lock: `lock` (LDR_RANK_SCHEDULER) over everything that is not atomic or said to belong to a
  * worker. Nothing is called under it but the queue, the ring and the conditions.
@@ -34,6 +33,7 @@
 #include <stdatomic.h>
 
 #include "common/lock.h"
+#include "common/wait.h"
 #include "vfs/backend.h"
 #include "vfs/file.h"
 #include "vfs/queue.h"
@@ -58,7 +58,7 @@ struct ldr_slot {
 	uint64_t sequence;
 	enum ldr_slot_state state;
 	enum ldr_lane_name lane;
-	bool pinned;           /* somebody withdraws or reclasses its wait */
+	bool pinned;           /* somebody releases its wait or changes its priority */
 	bool woken;            /* the wake came while it was RUNNING or pinned */
 	atomic_bool cancelled; /* also read by its worker without the lock */
 	struct ldr_slot *next; /* free, or ended in order */
@@ -67,10 +67,8 @@ struct ldr_slot {
 	struct ldr_io_request request;
 	struct ldr_file *file; /* shares; of the request, or opened by its path */
 	size_t done;
-	uint64_t cost;  /* of max_bytes */
-	uint32_t holds; /* waits for the network on the worker */
+	uint64_t cost; /* of max_bytes */
 	uint32_t pieces;
-	uint32_t rounds; /* waits for the network since bytes last came */
 	struct ldr_wait wait;
 	uint64_t since_ns; /* when it came into its present state */
 	struct ldr_io_times times;
@@ -89,6 +87,7 @@ struct ldr_lane {
 	uint32_t idle;  /* workers that sleep and that nobody has woken */
 	uint32_t woken; /* workers that were woken and do not run yet */
 	uint32_t workers;
+	size_t scratch_next; /* pieces of the scratch that its workers have taken */
 	/* How urgent the most urgent waiting one is, and since when the oldest waits: what a long
 	 * read looks at between two pieces, without the lock; hints. */
 	_Atomic uint32_t waiting_class; /* 0: a deadline; LDR_IO_CLASSES: nobody waits */
@@ -101,6 +100,8 @@ struct ldr_scheduler {
 	const struct ldr_clock *clock;
 	const struct ldr_backend *backend;
 	struct ldr_slot *slots; /* owns */
+	uint32_t slot_count;    /* 0 until there are slots */
+	uint8_t *scratch;       /* owns: a piece for each reader, where bytes of a prefetch go */
 
 	struct ldr_mutex lock;
 	struct ldr_lane lanes[LDR_LANES];
@@ -150,6 +151,11 @@ static inline uint64_t ldr_nanoseconds(uint64_t from_ns, uint64_t to_ns)
 }
 /* Takes it out of its lane: it is RUNNING and the caller's. */
 void ldr_slot_unqueue(struct ldr_slot *slot, uint64_t now_ns);
+/* WAITING -> QUEUED; as ldr_slot_queue. */
+bool ldr_slot_resume(struct ldr_slot *slot, uint64_t now_ns);
+/* True: it is WAITING and was pinned, since its wait does not know yet that it is cancelled or of
+ * another class; the caller settles it. */
+bool ldr_slot_must_settle(struct ldr_slot *slot);
 /* After a change of the lane's queue. */
 void ldr_lane_hint(struct ldr_lane *lane);
 /* The slot of a ticket, or NULL. */
@@ -161,8 +167,9 @@ bool ldr_slot_publish(struct ldr_slot *slot, uint64_t now_ns);
 
 void ldr_lane_wake(struct ldr_lane *lane);
 void ldr_scheduler_raise_event(struct ldr_scheduler *scheduler);
-/* The slot is WAITING, and the caller has pinned it: ends it as cancelled, or leaves that to its wake. */
-void ldr_slot_withdraw(struct ldr_slot *slot);
+/* The slot is WAITING and the caller has pinned it: its wait is told the class, or given up when it is
+ * cancelled, and then the slot is let go. */
+void ldr_slot_settle(struct ldr_slot *slot);
 /* The caller's RUNNING slot ends without (more) work; takes the lock. */
 void ldr_slot_end(struct ldr_slot *slot, enum ldr_io_outcome outcome);
 /* Gives up what the slot has opened or made and the caller of poll will not get. */
@@ -171,6 +178,8 @@ void ldr_slot_release(struct ldr_slot *slot);
 void ldr_scheduler_expire(struct ldr_scheduler *scheduler);
 /* All that is to be done for it now, on this thread, until its end; for workers 0. */
 void ldr_slot_run_alone(struct ldr_slot *slot);
+/* The ready of a slot's wait. */
+void ldr_slot_ready(struct ldr_wait *wait);
 /* The thread of a worker; argument: its lane. */
 void *ldr_lane_work(void *lane);
 /* What a request is, for messages. */

@@ -105,7 +105,8 @@ static void fill_slot(struct ldr_slot *slot, const struct ldr_io_request *reques
 	slot->pinned = slot->woken = false;
 	slot->done = 0;
 	slot->cost = cost(request);
-	slot->pieces = slot->rounds = slot->holds = 0;
+	slot->pieces = 0;
+	slot->wait = (struct ldr_wait){.ready = ldr_slot_ready};
 	slot->list = NULL;
 	slot->outcome = LDR_IO_DONE;
 	slot->error.status = LDR_OK;

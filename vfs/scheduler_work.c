@@ -9,10 +9,6 @@
 #include "common/bytes.h"
 #include "vfs/scheduler_priv.h"
 
-/* A piece that was fetched and is gone again when it is to be read: so often in a row, then the
- * worker waits for it. */
-#define ROUNDS_MAX 3u
-
 /* What comes after a stay with a worker. */
 enum next {
 	NEXT_END,
@@ -101,7 +97,6 @@ static void count_end(struct ldr_scheduler *scheduler, const struct ldr_slot *sl
 		break;
 	}
 	ldr_saturating_add(&m->pieces, slot->pieces);
-	ldr_saturating_add(&m->network_holds, slot->holds);
 	m->running--;
 	m->ended++;
 }
@@ -243,14 +238,20 @@ static enum next work_name(struct ldr_slot *slot)
 
 /* ---- reads ---- */
 
-static struct ldr_piece next_piece(struct ldr_slot *slot)
+static enum ldr_priority priority_of(enum ldr_io_class io_class)
+{
+	return (enum ldr_priority)(io_class - LDR_IO_CRITICAL);
+}
+
+static struct ldr_piece next_piece(struct ldr_slot *slot, uint8_t *scratch)
 {
 	const struct ldr_io_request *request = &slot->request;
 	size_t left = request->length - slot->done;
 
 	return (struct ldr_piece){
 		.file = slot->file,
-		.bytes = request->bytes ? (uint8_t *)request->bytes + slot->done : NULL,
+		.bytes = request->kind == LDR_IO_READ ? (uint8_t *)request->bytes + slot->done
+						      : scratch,
 		.length = left < LDR_SCHEDULER_PIECE_BYTES ? left : LDR_SCHEDULER_PIECE_BYTES,
 		.offset = request->offset + slot->done,
 		.tag = request->tag,
@@ -258,57 +259,30 @@ static struct ldr_piece next_piece(struct ldr_slot *slot)
 	};
 }
 
-static void wake(struct ldr_wait *wait)
+void ldr_slot_ready(struct ldr_wait *wait)
 {
 	struct ldr_slot *slot = (struct ldr_slot *)((char *)wait - offsetof(struct ldr_slot, wait));
 	struct ldr_scheduler *scheduler = slot->scheduler;
 	uint64_t now_ns = ldr_scheduler_now(scheduler);
-	struct ldr_lane *to_wake = NULL;
+	bool wake = false;
 
 	ldr_mutex_lock(&scheduler->lock);
-	if (slot->state == LDR_SLOT_WAITING && !slot->pinned) {
-		scheduler->m.waiting--;
-		slot->times.network_ns += ldr_nanoseconds(slot->since_ns, now_ns);
-		if (ldr_slot_queue(slot, now_ns))
-			to_wake = &scheduler->lanes[slot->lane];
-	} else {
+	if (slot->state == LDR_SLOT_WAITING && !slot->pinned)
+		wake = ldr_slot_resume(slot, now_ns);
+	else
 		slot->woken = true;
-	}
 	ldr_mutex_unlock(&scheduler->lock);
-	if (to_wake)
-		ldr_lane_wake(to_wake);
+	if (wake)
+		ldr_lane_wake(&scheduler->lanes[LDR_LANE_READS]);
 }
 
-/* LDR_EAGAIN: the wait is held. */
-static enum ldr_status prepare(struct ldr_slot *slot, const struct ldr_piece *piece)
+/* What is kept for a piece that has come over the network. */
+static void release_wait(struct ldr_slot *slot)
 {
-	const struct ldr_backend *backend = slot->scheduler->backend;
-	enum ldr_status status;
-
-	if (!backend->prepare)
-		return LDR_OK;
-	if (slot->rounds >= ROUNDS_MAX) {
-		slot->holds++;
-		return LDR_OK;
-	}
-	slot->wait.wake = wake;
-	slot->wait.io_class = slot->node.io_class;
-	slot->wait.status = LDR_OK;
-	slot->wait.again = false;
-	status = backend->prepare(backend->context, piece, &slot->wait, &slot->error);
-	if (status == LDR_EAGAIN)
-		slot->rounds++;
-	return status;
-}
-
-/* What the network said while it was waited for: LDR_OK, also when asking again may help. */
-static enum ldr_status heard(struct ldr_slot *slot)
-{
-	if (slot->rounds == 0 || slot->wait.status == LDR_OK ||
-	    (slot->wait.again && slot->rounds < ROUNDS_MAX))
-		return LDR_OK;
-	slot->error = slot->wait.error;
-	return slot->wait.status;
+	if (!slot->wait.ops)
+		return;
+	ldr_wait_release(&slot->wait);
+	slot->wait = (struct ldr_wait){.ready = ldr_slot_ready};
 }
 
 /* True: what waits in the lane is more urgent than this read, or has waited too long. */
@@ -328,32 +302,34 @@ static bool lets_pass(const struct ldr_slot *slot)
 	       slot->scheduler->options.starvation_ns;
 }
 
-/* The next piece onto this machine and, for a read, into the buffer. LDR_EAGAIN: the wait is held.
- */
-static enum ldr_status read_piece(struct ldr_slot *slot, bool alone, bool *out_end)
+/* The next piece. LDR_EAGAIN: the wait is to be waited for. */
+static enum ldr_status read_piece(struct ldr_slot *slot, struct ldr_wait *wait, uint8_t *scratch,
+				  bool *out_end)
 {
 	const struct ldr_backend *backend = slot->scheduler->backend;
-	struct ldr_piece piece = next_piece(slot);
-	enum ldr_status status = LDR_OK;
-	size_t got = piece.length;
+	struct ldr_piece piece = next_piece(slot, scratch);
+	enum ldr_status status;
+	size_t got;
 
-	if (!alone)
-		status = prepare(slot, &piece);
-	if (status == LDR_OK && slot->request.kind == LDR_IO_READ) {
-		status = backend->read(backend->context, &piece, &got, &slot->error);
-		slot->pieces++;
-	}
+	if (!slot->wait.ops)
+		slot->wait.priority = priority_of(slot->node.io_class);
+	status = backend->read(backend->context, &piece, wait, &got, &slot->error);
+	if (status == LDR_EAGAIN && wait)
+		return LDR_EAGAIN;
+	release_wait(slot);
+	slot->pieces++;
 	if (status != LDR_OK)
 		return status;
-	slot->rounds = 0;
 	slot->done += got;
 	*out_end = got == 0 || slot->done == slot->request.length;
 	return LDR_OK;
 }
 
-static enum next work_read(struct ldr_slot *slot, bool alone)
+/* scratch: where the bytes of a prefetch go. alone: this thread does everything. */
+static enum next work_read(struct ldr_slot *slot, uint8_t *scratch, bool alone)
 {
-	enum ldr_status status = heard(slot);
+	struct ldr_wait *wait = alone ? NULL : &slot->wait;
+	enum ldr_status status = LDR_OK;
 	bool end = slot->request.length == 0, first = true;
 
 	for (; status == LDR_OK && !end; first = false) {
@@ -361,7 +337,7 @@ static enum next work_read(struct ldr_slot *slot, bool alone)
 			return NEXT_END;
 		if (!first && !alone && lets_pass(slot))
 			return NEXT_PASS;
-		status = read_piece(slot, alone, &end);
+		status = read_piece(slot, wait, scratch, &end);
 		if (status == LDR_EAGAIN && !alone)
 			return NEXT_WAIT;
 	}
@@ -371,9 +347,11 @@ static enum next work_read(struct ldr_slot *slot, bool alone)
 	return NEXT_END;
 }
 
-static enum next work(struct ldr_slot *slot, bool alone)
+static enum next work(struct ldr_slot *slot, uint8_t *scratch, bool alone)
 {
-	return slot->lane == LDR_LANE_READS ? work_read(slot, alone) : work_name(slot);
+	if (slot->lane == LDR_LANE_READS)
+		return work_read(slot, scratch, alone);
+	return work_name(slot);
 }
 
 /* After the last of its work, outside the lock. */
@@ -381,6 +359,7 @@ static void finish(struct ldr_slot *slot)
 {
 	bool cancelled = atomic_load(&slot->cancelled);
 
+	release_wait(slot);
 	/* A save that is visible is never called cancelled. */
 	if (cancelled && slot->request.kind != LDR_IO_REPLACE)
 		set_outcome(slot, LDR_IO_CANCELLED);
@@ -399,7 +378,7 @@ void ldr_slot_run_alone(struct ldr_slot *slot)
 		return;
 	}
 	slot->times.started_ns = now_ns;
-	while (work(slot, true) == NEXT_READ)
+	while (work(slot, scheduler->scratch, true) == NEXT_READ)
 		slot->lane = LDR_LANE_READS;
 	finish(slot);
 	now_ns = ldr_scheduler_now(scheduler);
@@ -413,11 +392,69 @@ void ldr_slot_run_alone(struct ldr_slot *slot)
 
 /* ---- a worker ---- */
 
-/* Under the lock: what happens with the slot after a stay; gives a lane to wake one of, or NULL. A
- * cancel that came while it began to wait has withdrawn nothing: *out_withdraw says that its worker
- * has to, who has pinned it. */
+/* A pinned and cancelled slot: nobody waits for the network any more, and it ends. */
+static void give_up_wait(struct ldr_slot *slot)
+{
+	struct ldr_scheduler *scheduler = slot->scheduler;
+
+	release_wait(slot);
+	ldr_mutex_lock(&scheduler->lock);
+	slot->pinned = slot->woken = false;
+	slot->state = LDR_SLOT_RUNNING;
+	scheduler->m.waiting--;
+	scheduler->m.running++;
+	slot->times.network_ns += ldr_nanoseconds(slot->since_ns, ldr_scheduler_now(scheduler));
+	ldr_mutex_unlock(&scheduler->lock);
+	ldr_slot_end(slot, LDR_IO_CANCELLED);
+}
+
+bool ldr_slot_resume(struct ldr_slot *slot, uint64_t now_ns)
+{
+	slot->woken = false;
+	slot->scheduler->m.waiting--;
+	slot->times.network_ns += ldr_nanoseconds(slot->since_ns, now_ns);
+	return ldr_slot_queue(slot, now_ns);
+}
+
+bool ldr_slot_must_settle(struct ldr_slot *slot)
+{
+	if (slot->state != LDR_SLOT_WAITING || slot->pinned)
+		return false;
+	slot->pinned = atomic_load(&slot->cancelled) ||
+		       slot->wait.priority != priority_of(slot->request.io_class);
+	return slot->pinned;
+}
+
+void ldr_slot_settle(struct ldr_slot *slot)
+{
+	struct ldr_scheduler *scheduler = slot->scheduler;
+	bool wake = false, again = true;
+
+	while (again && !atomic_load(&slot->cancelled)) {
+		enum ldr_priority priority = priority_of(slot->node.io_class);
+		uint64_t now_ns;
+
+		ldr_wait_set_priority(&slot->wait, priority);
+		now_ns = ldr_scheduler_now(scheduler);
+		ldr_mutex_lock(&scheduler->lock);
+		slot->pinned = false;
+		again = !slot->woken && ldr_slot_must_settle(slot);
+		slot->node.io_class = slot->request.io_class;
+		if (slot->woken)
+			wake = ldr_slot_resume(slot, now_ns);
+		ldr_mutex_unlock(&scheduler->lock);
+	}
+	if (wake)
+		ldr_lane_wake(&scheduler->lanes[LDR_LANE_READS]);
+	if (again)
+		give_up_wait(slot);
+}
+
+/* Under the lock: what happens with the slot after a stay; gives a lane to wake one of, or NULL. What
+ * was cancelled or reclassed while it began to wait is pinned, and *out_settle says that its worker
+ * settles it. */
 static struct ldr_lane *requeue(struct ldr_slot *slot, enum next next, uint64_t now_ns,
-				bool *out_withdraw)
+				bool *out_settle)
 {
 	struct ldr_scheduler *scheduler = slot->scheduler;
 
@@ -428,8 +465,8 @@ static struct ldr_lane *requeue(struct ldr_slot *slot, enum next next, uint64_t 
 			slot->state = LDR_SLOT_WAITING;
 			slot->since_ns = now_ns;
 			scheduler->m.waiting++;
-			*out_withdraw = atomic_load(&slot->cancelled);
-			slot->pinned = *out_withdraw;
+			slot->node.io_class = slot->request.io_class;
+			*out_settle = ldr_slot_must_settle(slot);
 			return NULL;
 		}
 		slot->woken = false;
@@ -441,17 +478,17 @@ static struct ldr_lane *requeue(struct ldr_slot *slot, enum next next, uint64_t 
 
 /* A request's stay with a worker. The slot is the worker's; now_ns is when it became so, and is
  * brought up to date. Comes back with the lock held. */
-static void serve(struct ldr_slot *slot, uint64_t *now_ns)
+static void serve(struct ldr_slot *slot, uint8_t *scratch, uint64_t *now_ns)
 {
 	struct ldr_scheduler *scheduler = slot->scheduler;
 	struct ldr_lane *to_wake = NULL;
 	enum next next = NEXT_END;
-	bool raise = false, withdraw = false;
+	bool raise = false, settle = false;
 
 	if (!slot->times.started_ns)
 		slot->times.started_ns = *now_ns;
 	if (!atomic_load_explicit(&slot->cancelled, memory_order_relaxed))
-		next = work(slot, false);
+		next = work(slot, scratch, false);
 	if (next == NEXT_END)
 		finish(slot);
 	*now_ns = ldr_scheduler_now(scheduler);
@@ -460,12 +497,12 @@ static void serve(struct ldr_slot *slot, uint64_t *now_ns)
 	if (next == NEXT_END)
 		raise = ldr_slot_publish(slot, *now_ns);
 	else
-		to_wake = requeue(slot, next, *now_ns, &withdraw);
-	if (!raise && !to_wake && !withdraw)
+		to_wake = requeue(slot, next, *now_ns, &settle);
+	if (!raise && !to_wake && !settle)
 		return;
 	ldr_mutex_unlock(&scheduler->lock);
-	if (withdraw)
-		ldr_slot_withdraw(slot);
+	if (settle)
+		ldr_slot_settle(slot);
 	if (raise)
 		ldr_scheduler_raise_event(scheduler);
 	if (to_wake)
@@ -514,14 +551,16 @@ void *ldr_lane_work(void *argument)
 	struct ldr_lane *lane = argument;
 	struct ldr_scheduler *scheduler = lane->scheduler;
 	uint64_t now_ns = ldr_scheduler_now(scheduler);
+	uint8_t *scratch;
 
 	ldr_mutex_lock(&scheduler->lock);
+	scratch = scheduler->scratch + lane->scratch_next++ * LDR_SCHEDULER_PIECE_BYTES;
 	for (;;) {
 		struct ldr_slot *slot = take(lane, &now_ns);
 
 		if (slot) {
 			ldr_mutex_unlock(&scheduler->lock);
-			serve(slot, &now_ns);
+			serve(slot, scratch, &now_ns);
 		} else if (scheduler->quitting) {
 			break;
 		} else {

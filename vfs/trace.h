@@ -20,11 +20,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "cache/wait.h"
 #include "common/error.h"
 #include "vfs/backend.h"
 
 #define LDR_TRACE_KEY_BYTES 64
+
+/* How urgent a request is; smaller is more urgent. */
+enum ldr_io_class {
+	LDR_IO_DEFAULT, /* in requests: normal */
+	LDR_IO_CRITICAL,
+	LDR_IO_HIGH,
+	LDR_IO_NORMAL,
+	LDR_IO_BACKGROUND,
+};
+
+#define LDR_IO_CLASSES 5u
 
 enum ldr_io_kind {
 	LDR_IO_READ,     /* into the caller's buffer */

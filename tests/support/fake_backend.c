@@ -88,146 +88,124 @@ static size_t cut(const struct fake_rule *rule, const struct ldr_piece *piece)
 	return rule->most && length > rule->most ? rule->most : length;
 }
 
-static enum ldr_status fake_read(void *context, const struct ldr_piece *piece, size_t *out_length,
-				 struct ldr_error *err)
+/* ---- the network ---- */
+
+static void set_priority(struct ldr_wait *wait)
+{
+	(void)wait;
+}
+
+static void release(struct ldr_wait *wait)
+{
+	struct fake_wait *own = wait->self;
+	struct fake_backend *fake = own->fake;
+
+	pthread_mutex_lock(&fake->lock);
+	while (own->state == FAKE_WAIT_TELLING)
+		pthread_cond_wait(&fake->changed, &fake->lock);
+	if (own->state == FAKE_WAIT_HELD) {
+		fake->waiting--;
+		fake->released++;
+	}
+	own->state = FAKE_WAIT_FREE;
+	pthread_cond_broadcast(&fake->changed);
+	pthread_mutex_unlock(&fake->lock);
+	wait->ops = NULL;
+	wait->self = NULL;
+}
+
+static const struct ldr_wait_ops wait_ops = {.set_priority = set_priority, .release = release};
+
+/* Under the lock. */
+static struct fake_wait *find(struct fake_backend *fake, enum fake_wait_state state, uint64_t tag)
+{
+	for (unsigned i = 0; i < FAKE_WAITS_MAX; i++) {
+		if (fake->waits[i].state == state &&
+		    (state == FAKE_WAIT_FREE || fake->waits[i].tag == tag))
+			return &fake->waits[i];
+	}
+	return NULL;
+}
+
+/* Under the lock: a read of something remote. LDR_OK: it has come. */
+static enum ldr_status fetch(struct fake_backend *fake, uint64_t tag, struct ldr_wait *wait)
+{
+	struct fake_wait *own = wait->ops ? wait->self : NULL;
+
+	if (own && own->state != FAKE_WAIT_HELD)
+		return own->status;
+	own = find(fake, FAKE_WAIT_FREE, 0);
+	*own = (struct fake_wait){.fake = fake, .wait = wait, .tag = tag, .state = FAKE_WAIT_HELD};
+	wait->ops = &wait_ops;
+	wait->self = own;
+	fake->waiting++;
+	pthread_cond_broadcast(&fake->changed);
+	return LDR_EAGAIN;
+}
+
+bool fake_arrive(struct fake_backend *fake, uint64_t tag, enum ldr_status status)
+{
+	struct fake_wait *own;
+
+	pthread_mutex_lock(&fake->lock);
+	own = find(fake, FAKE_WAIT_HELD, tag);
+	if (own) {
+		own->state = FAKE_WAIT_TELLING;
+		own->status = status;
+		fake->waiting--;
+	}
+	pthread_mutex_unlock(&fake->lock);
+	if (!own)
+		return false;
+	own->wait->ready(own->wait);
+	pthread_mutex_lock(&fake->lock);
+	own->state = FAKE_WAIT_ENDED;
+	pthread_cond_broadcast(&fake->changed);
+	pthread_mutex_unlock(&fake->lock);
+	return true;
+}
+
+int fake_wait_priority(struct fake_backend *fake, uint64_t tag)
+{
+	const struct fake_wait *own;
+	int priority = -1;
+
+	pthread_mutex_lock(&fake->lock);
+	own = find(fake, FAKE_WAIT_HELD, tag);
+	if (own)
+		priority = (int)own->wait->priority;
+	pthread_mutex_unlock(&fake->lock);
+	return priority;
+}
+
+/* ---- a read ---- */
+
+static enum ldr_status fake_read(void *context, const struct ldr_piece *piece,
+				 struct ldr_wait *wait, size_t *out_length, struct ldr_error *err)
 {
 	struct fake_backend *fake = context;
 	struct fake_rule rule;
+	enum ldr_status status = LDR_OK;
 
 	pthread_mutex_lock(&fake->lock);
-	pass_gate(fake, piece->tag);
 	rule = *rule_of(fake, piece->tag);
+	if (rule.remote && wait)
+		status = fetch(fake, piece->tag, wait);
+	if (status == LDR_OK)
+		pass_gate(fake, piece->tag);
 	pthread_mutex_unlock(&fake->lock);
-	if (fake->clock)
+	if (status == LDR_OK && fake->clock)
 		fake_clock_add(fake->clock, rule.step_ns);
-	if (rule.status)
+	if (status == LDR_OK && rule.status)
 		return ldr_fail_errno(err, 5, "fake: tag %llu", (unsigned long long)piece->tag);
+	if (status != LDR_OK)
+		return status == LDR_EAGAIN ? status
+					    : ldr_fail(err, status, "fake: tag %llu did not come",
+						       (unsigned long long)piece->tag);
 	*out_length = cut(&rule, piece);
 	for (size_t i = 0; i < *out_length; i++)
 		((uint8_t *)piece->bytes)[i] = fake_byte(piece->offset + i);
 	return LDR_OK;
-}
-
-/* ---- the network ---- */
-
-/* Under the lock: a piece of this tag has come and was not read yet. */
-static bool take_fetched(struct fake_backend *fake, uint64_t tag)
-{
-	for (unsigned i = 0; i < fake->fetched; i++) {
-		if (fake->fetched_tags[i] == tag) {
-			fake->fetched_tags[i] = fake->fetched_tags[--fake->fetched];
-			return true;
-		}
-	}
-	return false;
-}
-
-static enum ldr_status fake_prepare(void *context, const struct ldr_piece *piece,
-				    struct ldr_wait *wait, struct ldr_error *err)
-{
-	struct fake_backend *fake = context;
-	enum ldr_status status = LDR_OK;
-
-	(void)err;
-	pthread_mutex_lock(&fake->lock);
-	if (rule_of(fake, piece->tag)->remote && !take_fetched(fake, piece->tag)) {
-		fake->wait_tags[fake->wait_count] = piece->tag;
-		fake->waits[fake->wait_count++] = wait;
-		wait->held = fake;
-		status = LDR_EAGAIN;
-		pthread_cond_broadcast(&fake->changed);
-	}
-	pthread_mutex_unlock(&fake->lock);
-	return status;
-}
-
-/* Under the lock: takes the wait out; false: it is not held. */
-static bool drop(struct fake_backend *fake, unsigned i)
-{
-	if (i >= fake->wait_count)
-		return false;
-	fake->wait_count--;
-	fake->waits[i] = fake->waits[fake->wait_count];
-	fake->wait_tags[i] = fake->wait_tags[fake->wait_count];
-	pthread_cond_broadcast(&fake->changed);
-	return true;
-}
-
-static bool fake_withdraw(void *context, struct ldr_file *file, struct ldr_wait *wait)
-{
-	struct fake_backend *fake = context;
-	unsigned i = 0;
-	bool held;
-
-	(void)file;
-	pthread_mutex_lock(&fake->lock);
-	while (i < fake->wait_count && fake->waits[i] != wait)
-		i++;
-	held = drop(fake, i);
-	fake->withdrawn += held;
-	pthread_mutex_unlock(&fake->lock);
-	return held;
-}
-
-static void fake_reclass(void *context, struct ldr_file *file, struct ldr_wait *wait,
-			 enum ldr_io_class io_class)
-{
-	struct fake_backend *fake = context;
-
-	(void)file;
-	pthread_mutex_lock(&fake->lock);
-	for (unsigned i = 0; i < fake->wait_count; i++) {
-		if (fake->waits[i] == wait)
-			wait->io_class = io_class;
-	}
-	pthread_mutex_unlock(&fake->lock);
-}
-
-static unsigned find_tag(const struct fake_backend *fake, uint64_t tag)
-{
-	unsigned i = 0;
-
-	while (i < fake->wait_count && fake->wait_tags[i] != tag)
-		i++;
-	return i;
-}
-
-bool fake_arrive(struct fake_backend *fake, uint64_t tag, enum ldr_status status, bool again)
-{
-	struct ldr_wait *wait = NULL;
-	unsigned i;
-
-	pthread_mutex_lock(&fake->lock);
-	i = find_tag(fake, tag);
-	if (i < fake->wait_count) {
-		wait = fake->waits[i];
-		drop(fake, i);
-		if (status == LDR_OK && !rule_of(fake, tag)->lost)
-			fake->fetched_tags[fake->fetched++] = tag;
-	}
-	pthread_mutex_unlock(&fake->lock);
-	if (!wait)
-		return false;
-	wait->status = status;
-	wait->again = again;
-	if (status)
-		ldr_fail(&wait->error, status, "fake: tag %llu did not come",
-			 (unsigned long long)tag);
-	wait->wake(wait);
-	return true;
-}
-
-enum ldr_io_class fake_wait_class(struct fake_backend *fake, uint64_t tag)
-{
-	enum ldr_io_class io_class = LDR_IO_DEFAULT;
-	unsigned i;
-
-	pthread_mutex_lock(&fake->lock);
-	i = find_tag(fake, tag);
-	if (i < fake->wait_count)
-		io_class = fake->waits[i]->io_class;
-	pthread_mutex_unlock(&fake->lock);
-	return io_class;
 }
 
 /* ---- the test's side ---- */
@@ -235,12 +213,7 @@ enum ldr_io_class fake_wait_class(struct fake_backend *fake, uint64_t tag)
 void fake_backend_init(struct fake_backend *fake, struct fake_clock *clock)
 {
 	memset(fake, 0, sizeof(*fake));
-	fake->backend = (struct ldr_backend){.name = "fake",
-					     .context = fake,
-					     .read = fake_read,
-					     .prepare = fake_prepare,
-					     .withdraw = fake_withdraw,
-					     .reclass = fake_reclass};
+	fake->backend = (struct ldr_backend){.name = "fake", .context = fake, .read = fake_read};
 	fake->clock = clock;
 	pthread_mutex_init(&fake->lock, NULL);
 	pthread_cond_init(&fake->changed, NULL);
@@ -286,7 +259,7 @@ void fake_await_started(struct fake_backend *fake, unsigned count)
 void fake_await_waits(struct fake_backend *fake, unsigned count)
 {
 	pthread_mutex_lock(&fake->lock);
-	while (fake->wait_count != count)
+	while (fake->waiting != count)
 		await_change(fake, "a wait is held");
 	pthread_mutex_unlock(&fake->lock);
 }

@@ -16,7 +16,8 @@
 #include "vfs/backend.h"
 
 #define FAKE_PIECES_MAX 65536u
-#define FAKE_RULES_MAX 64u
+#define FAKE_RULES_MAX 256u
+#define FAKE_WAITS_MAX 4096u
 
 struct fake_clock {
 	struct ldr_clock clock; /* first */
@@ -33,8 +34,18 @@ struct fake_rule {
 	uint64_t file_bytes;    /* where the file ends; 0: nowhere */
 	enum ldr_status status; /* of every read */
 	bool remote;            /* every piece is fetched before it is read */
-	bool lost;              /* and is gone again whenever it was fetched */
 	uint64_t step_ns;       /* the clock moves by so much with each piece */
+};
+
+enum fake_wait_state { FAKE_WAIT_FREE, FAKE_WAIT_HELD, FAKE_WAIT_TELLING, FAKE_WAIT_ENDED };
+
+/* What a wait stands for, from the read that answered LDR_EAGAIN to the release. */
+struct fake_wait {
+	struct fake_backend *fake;
+	struct ldr_wait *wait;
+	uint64_t tag;
+	enum fake_wait_state state;
+	enum ldr_status status; /* once ended */
 };
 
 struct fake_backend {
@@ -50,12 +61,9 @@ struct fake_backend {
 	unsigned started_count;
 	unsigned inside; /* reads in the backend now */
 	unsigned inside_peak;
-	struct ldr_wait *waits[4096]; /* held */
-	uint64_t wait_tags[4096];
-	unsigned wait_count;
-	unsigned fetched; /* waits that were woken in success: their next prepare is at hand */
-	uint64_t fetched_tags[4096];
-	unsigned withdrawn;
+	struct fake_wait waits[FAKE_WAITS_MAX];
+	unsigned waiting;  /* of them, not ended */
+	unsigned released; /* that had not ended */
 };
 
 void fake_backend_init(struct fake_backend *fake, struct fake_clock *clock);
@@ -70,9 +78,9 @@ void fake_open(struct fake_backend *fake);
 void fake_await_started(struct fake_backend *fake, unsigned count);
 /* Until so many waits are held. */
 void fake_await_waits(struct fake_backend *fake, unsigned count);
-/* Ends the held wait of a tag; false: there is none. again as in ldr_wait. */
-bool fake_arrive(struct fake_backend *fake, uint64_t tag, enum ldr_status status, bool again);
-/* Its class, or LDR_IO_DEFAULT when there is none. */
-enum ldr_io_class fake_wait_class(struct fake_backend *fake, uint64_t tag);
+/* Ends a held wait of a tag, with what its read is then told; false: there is none. */
+bool fake_arrive(struct fake_backend *fake, uint64_t tag, enum ldr_status status);
+/* The priority of a held wait of the tag, -1 when there is none. */
+int fake_wait_priority(struct fake_backend *fake, uint64_t tag);
 
 #endif
