@@ -5,7 +5,7 @@
  * chains through the entries. The state of an entry:
  *
  *   free      its page begins no used run
- *   filling   run taken and pinned by ldr_memory_put, which copies the bytes without the lock
+ *   filling   run taken and pinned by ldr_memory_reserve; the caller writes the bytes without the lock
  *   held      in the hash table: can be found, pinned, and evicted while nobody has it pinned
  *   doomed    cleared while pinned: cannot be found any more; the hand takes it when the pins are gone
  *
@@ -26,6 +26,7 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "cache/recent.h"
 #include "cache/slab.h"
 #include "common/bytes.h"
 #include "common/lock.h"
@@ -44,8 +45,11 @@ struct entry {
 	atomic_bool used;  /* since the hand last came by */
 };
 
-/* What a page costs beside its bytes: the slab's row, the entry, and half a hash head. */
-#define PAGE_COST_BYTES (LDR_SLAB_PAGE_BYTES + LDR_SLAB_OVERHEAD_BYTES + sizeof(struct entry) + 2)
+/* What a page costs beside its bytes: the slab's row, the entry, half a hash head, and its share of
+ * what was asked for lately. */
+#define PAGE_COST_BYTES                                                             \
+	(LDR_SLAB_PAGE_BYTES + LDR_SLAB_OVERHEAD_BYTES + sizeof(struct entry) + 2 + \
+	 LDR_RECENT_PAGE_BYTES)
 
 struct shard {
 	struct ldr_mutex lock;
@@ -54,6 +58,7 @@ struct shard {
 	uint32_t *heads;       /* owns */
 	uint32_t heads_mask;
 	uint32_t hand;
+	struct ldr_recent recent;
 	uint64_t blocks;
 	uint64_t hits;
 	uint64_t misses;
@@ -88,7 +93,7 @@ static enum ldr_status shard_init(struct shard *shard, size_t bytes, struct ldr_
 		return status;
 	shard->entries = aligned_alloc(_Alignof(struct entry), pages * sizeof(*shard->entries));
 	shard->heads = malloc(heads * sizeof(*shard->heads));
-	if (!shard->entries || !shard->heads)
+	if (!shard->entries || !shard->heads || !ldr_recent_init(&shard->recent, (uint32_t)pages))
 		return ldr_fail(err, LDR_ENOMEM, "memory cache: no memory for %zu pages", pages);
 	memset(shard->entries, 0, pages * sizeof(*shard->entries));
 	memset(shard->heads, 0xff, heads * sizeof(*shard->heads));
@@ -108,6 +113,7 @@ static void shard_dispose(struct shard *shard)
 	ldr_slab_free(shard->slab);
 	free(shard->entries);
 	free(shard->heads);
+	ldr_recent_dispose(&shard->recent);
 	ldr_mutex_dispose(&shard->lock);
 }
 
@@ -247,18 +253,33 @@ static bool step_hand_locked(struct shard *shard)
 	return true;
 }
 
-/* A run for length bytes, by eviction if need be; NULL when two rounds of the hand found no room.
- * */
-static struct entry *take_locked(struct shard *shard, uint32_t length)
+/* Whether others may go for this block. */
+static bool pays_locked(struct shard *shard, const struct ldr_block_ref *block,
+			enum ldr_memory_want want)
 {
-	unsigned rounds = 0;
-	uint32_t page;
+	uint32_t pages = (block->plain_bytes + LDR_SLAB_PAGE_BYTES - 1) / LDR_SLAB_PAGE_BYTES;
 
-	if (length > (uint64_t)ldr_slab_pages(shard->slab) * LDR_SLAB_PAGE_BYTES)
+	return want == LDR_MEMORY_ALWAYS ||
+	       ldr_recent_admits(&shard->recent, ldr_id_hash(&block->id), pages);
+}
+
+/* A run for the block, by eviction if need be and if it pays; NULL when that is not so or when some
+ * rounds of the hand found no room. */
+static struct entry *take_locked(struct shard *shard, const struct ldr_block_ref *block,
+				 enum ldr_memory_want want)
+{
+	uint32_t length = block->plain_bytes;
+	uint32_t page = ldr_slab_take(shard->slab, length);
+	unsigned rounds = 0;
+
+	if (page == LDR_SLAB_NONE &&
+	    (length > (uint64_t)ldr_slab_pages(shard->slab) * LDR_SLAB_PAGE_BYTES ||
+	     !pays_locked(shard, block, want)))
 		return NULL;
-	while ((page = ldr_slab_take(shard->slab, length)) == LDR_SLAB_NONE) {
+	while (page == LDR_SLAB_NONE) {
 		if (!step_hand_locked(shard) && ++rounds > 3)
 			return NULL;
+		page = ldr_slab_take(shard->slab, length);
 	}
 	return &shard->entries[page];
 }
@@ -361,70 +382,78 @@ bool ldr_memory_get_hinted(struct ldr_memory_cache *cache, const struct ldr_bloc
 	return true;
 }
 
-/* Finds the block or takes a run for it, which is then filling. */
-static struct entry *begin_put(struct shard *shard, const struct ldr_block_ref *block,
-			       struct ldr_memory_block *out, bool *out_fill)
+enum ldr_memory_room ldr_memory_reserve(struct ldr_memory_cache *cache,
+					const struct ldr_block_ref *block,
+					enum ldr_memory_want want, struct ldr_memory_block *out,
+					uint8_t **out_bytes)
 {
+	enum ldr_memory_room room = LDR_MEMORY_HELD;
+	struct shard *shard;
 	struct entry *entry;
 
+	if (cache->shard_count == 0 || block->plain_bytes == 0) {
+		atomic_fetch_add_explicit(&cache->refused_without_shards, 1, memory_order_relaxed);
+		return LDR_MEMORY_REFUSED;
+	}
+	shard = shard_of(cache, &block->id);
 	ldr_mutex_lock(&shard->lock);
 	entry = find_locked(shard, &block->id);
-	*out_fill = !entry;
 	if (!entry) {
-		entry = take_locked(shard, block->plain_bytes);
-		if (entry) {
-			entry->id = block->id;
-			entry->length = block->plain_bytes;
-			atomic_store_explicit(&entry->state, 1, memory_order_relaxed);
-		} else {
-			shard->refused++;
-		}
-	} else if (out) {
-		pin_locked(shard, entry, out);
+		entry = take_locked(shard, block, want);
+		room = entry ? LDR_MEMORY_FILL : LDR_MEMORY_REFUSED;
 	}
+	if (room == LDR_MEMORY_FILL) {
+		entry->id = block->id;
+		entry->length = block->plain_bytes;
+		*out_bytes = ldr_slab_at(shard->slab, (uint32_t)(entry - shard->entries));
+	}
+	if (entry)
+		pin_locked(shard, entry, out);
+	else
+		shard->refused++;
 	ldr_mutex_unlock(&shard->lock);
-	return entry;
+	return room;
 }
 
 /* The filled entry becomes held, unless somebody else was faster with the same block. */
-static void end_put(struct shard *shard, struct entry *entry, struct ldr_memory_block *out)
+void ldr_memory_filled(struct ldr_memory_cache *cache, struct ldr_memory_block *room, bool good)
 {
-	struct entry *other;
+	struct entry *entry = room->pin, *other;
+	struct shard *shard = shard_of(cache, &entry->id);
 
 	ldr_mutex_lock(&shard->lock);
-	atomic_fetch_sub_explicit(&entry->state, 1, memory_order_relaxed);
-	other = find_locked(shard, &entry->id);
-	if (other) {
-		release_locked(shard, entry);
-		entry = other;
-	} else {
+	other = good ? find_locked(shard, &entry->id) : NULL;
+	if (good && !other) {
 		insert_locked(shard, entry);
+	} else {
+		/* Not held, so nobody else has it pinned. */
+		atomic_fetch_sub_explicit(&entry->state, 1, memory_order_relaxed);
+		release_locked(shard, entry);
+		*room = (struct ldr_memory_block){0};
 	}
-	if (out)
-		pin_locked(shard, entry, out);
+	if (other)
+		pin_locked(shard, other, room);
 	ldr_mutex_unlock(&shard->lock);
 }
 
 bool ldr_memory_put(struct ldr_memory_cache *cache, const struct ldr_block_ref *block,
 		    const void *bytes, struct ldr_memory_block *out)
 {
-	struct shard *shard;
-	struct entry *entry;
-	bool fill;
+	struct ldr_memory_block kept;
+	enum ldr_memory_room room;
+	uint8_t *to;
 
-	if (cache->shard_count == 0 || block->plain_bytes == 0) {
-		atomic_fetch_add_explicit(&cache->refused_without_shards, 1, memory_order_relaxed);
+	room = ldr_memory_reserve(cache, block, LDR_MEMORY_ALWAYS, &kept, &to);
+	if (room == LDR_MEMORY_REFUSED)
 		return false;
+	if (room == LDR_MEMORY_FILL) {
+		ldr_copy(to, bytes, block->plain_bytes);
+		ldr_memory_filled(cache, &kept, true);
 	}
-	shard = shard_of(cache, &block->id);
-	entry = begin_put(shard, block, out, &fill);
-	if (!entry)
-		return false;
-	if (fill) {
-		ldr_copy(ldr_slab_at(shard->slab, (uint32_t)(entry - shard->entries)), bytes,
-			 block->plain_bytes);
-		end_put(shard, entry, out);
-	}
+	if (out)
+		*out = kept;
+	else
+		ldr_memory_unpin(cache, &kept);
 	return true;
 }
 

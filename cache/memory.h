@@ -5,6 +5,10 @@
  * used bit and pins the block by an atomic count; the bytes of a pinned block never move or change.
  * A block that finds no room (all pinned) is simply not kept.
  *
+ * A block may be decoded where it will lie (reserve, filled), so that a miss copies nothing. There a
+ * caller that can do without the block (LDR_MEMORY_IF_ASKED_AGAIN) is refused where it would push
+ * others out and was not asked for lately (cache/recent.h).
+ *
  * Each shard's hand goes through its arena in the order of addresses, not of arrival: what it
  * evicts lies side by side, so that room for a long block appears after a few short ones.
  *
@@ -38,7 +42,7 @@ struct ldr_memory_stat {
 	uint64_t hits;
 	uint64_t misses;
 	uint64_t evictions;
-	uint64_t refused; /* puts that found no room */
+	uint64_t refused; /* puts and reservations that found no room, or were not worth it */
 };
 
 /* capacity_bytes of 0 gives a cache that keeps nothing and always misses. */
@@ -66,6 +70,24 @@ LDR_API uint32_t ldr_memory_hint(const struct ldr_memory_cache *cache,
  * pinned; false when it was not kept (out is then untouched). */
 LDR_API bool ldr_memory_put(struct ldr_memory_cache *cache, const struct ldr_block_ref *block,
 			    const void *bytes, struct ldr_memory_block *out);
+
+enum ldr_memory_want {
+	LDR_MEMORY_ALWAYS,
+	LDR_MEMORY_IF_ASKED_AGAIN, /* where others must go for it, only when asked for lately */
+};
+enum ldr_memory_room {
+	LDR_MEMORY_REFUSED, /* the block is not kept, out is untouched */
+	LDR_MEMORY_HELD,    /* it is there by now, and pinned */
+	LDR_MEMORY_FILL, /* *out_bytes is room for it, the caller's alone until ldr_memory_filled */
+};
+LDR_API enum ldr_memory_room ldr_memory_reserve(struct ldr_memory_cache *cache,
+						const struct ldr_block_ref *block,
+						enum ldr_memory_want want,
+						struct ldr_memory_block *out, uint8_t **out_bytes);
+/* Ends a filling. good: the block can be found, and *room is pinned (perhaps as somebody else put it
+ * meanwhile: look at room->bytes). Else its room is given back. */
+LDR_API void ldr_memory_filled(struct ldr_memory_cache *cache, struct ldr_memory_block *room,
+			       bool good);
 LDR_API void ldr_memory_unpin(struct ldr_memory_cache *cache, struct ldr_memory_block *block);
 LDR_API void ldr_memory_clear(struct ldr_memory_cache *cache);
 LDR_API void ldr_memory_stat(struct ldr_memory_cache *cache, struct ldr_memory_stat *out);

@@ -21,6 +21,7 @@ static void scratch_free(struct ldr_source_scratch *scratch)
 		return;
 	ldr_coder_free(scratch->coder);
 	ldr_hasher_free(scratch->hasher);
+	free(scratch->plain);
 	free(scratch);
 }
 
@@ -135,15 +136,23 @@ void ldr_source_stat(struct ldr_source *source, struct ldr_source_stat *out)
 
 /* ---- what is held here ---- */
 
-static bool find_in_packs(const struct ldr_source *source, const struct ldr_id *id)
+bool ldr_source_find(const struct ldr_source *source, const struct ldr_id *id, size_t from,
+		     struct ldr_source_place *out)
 {
-	struct ldr_pack_entry entry;
-
-	for (size_t i = 0; i < source->pack_count; i++) {
-		if (ldr_pack_find(source->packs[i].pack, id, &entry))
+	for (size_t i = from; i < source->pack_count; i++) {
+		if (ldr_pack_find(source->packs[i].pack, id, &out->entry)) {
+			out->pack = i;
 			return true;
+		}
 	}
 	return false;
+}
+
+static bool find_in_packs(const struct ldr_source *source, const struct ldr_id *id)
+{
+	struct ldr_source_place place;
+
+	return ldr_source_find(source, id, 0, &place);
 }
 
 bool ldr_source_holds(struct ldr_source *source, const struct ldr_id *id)
@@ -152,31 +161,29 @@ bool ldr_source_holds(struct ldr_source *source, const struct ldr_id *id)
 	       find_in_packs(source, id) || (source->disk && ldr_disk_has(source->disk, id));
 }
 
-/* LDR_ENOTFOUND when no pack has it; when every pack that has it is damaged, the first one's error. */
-static enum ldr_status read_packs(struct ldr_source *source, const struct ldr_block_ref *block,
-				  struct ldr_source_scratch *scratch, void *plain,
-				  struct ldr_error *err)
+static enum ldr_status read_at(struct ldr_source *source, const struct ldr_source_place *place,
+			       const struct ldr_block_ref *block, struct ldr_coder *coder,
+			       const struct ldr_block_until *to, struct ldr_error *err)
 {
-	enum ldr_status first = LDR_ENOTFOUND;
+	struct ldr_pack *pack = source->packs[place->pack].pack;
 
-	for (size_t i = 0; i < source->pack_count; i++) {
-		struct ldr_pack_entry entry;
-		enum ldr_status status;
+	if (place->entry.plain_bytes != block->plain_bytes)
+		return ldr_fail(err, LDR_ECORRUPT, "pack %s: block of %u bytes, wanted %u",
+				ldr_pack_name(pack), place->entry.plain_bytes, block->plain_bytes);
+	return ldr_pack_read_until(pack, &place->entry, coder, to->until, to->plain, err);
+}
 
-		if (!ldr_pack_find(source->packs[i].pack, &block->id, &entry))
-			continue;
-		if (entry.plain_bytes != block->plain_bytes)
-			status = ldr_fail(first == LDR_ENOTFOUND ? err : NULL, LDR_ECORRUPT,
-					  "pack %s: block of %u bytes, wanted %u",
-					  ldr_pack_name(source->packs[i].pack), entry.plain_bytes,
-					  block->plain_bytes);
-		else
-			status = ldr_pack_read(source->packs[i].pack, &entry, scratch->coder, NULL,
-					       plain, first == LDR_ENOTFOUND ? err : NULL);
-		if (status == LDR_OK)
+enum ldr_status ldr_source_read_place(struct ldr_source *source, struct ldr_source_place place,
+				      const struct ldr_block_ref *block, struct ldr_coder *coder,
+				      const struct ldr_block_until *to, struct ldr_error *err)
+{
+	enum ldr_status first = read_at(source, &place, block, coder, to, err);
+
+	if (first == LDR_OK)
+		return LDR_OK;
+	while (ldr_source_find(source, &block->id, place.pack + 1, &place)) {
+		if (read_at(source, &place, block, coder, to, NULL) == LDR_OK)
 			return LDR_OK;
-		if (first == LDR_ENOTFOUND)
-			first = status;
 	}
 	return first;
 }
@@ -184,7 +191,9 @@ static enum ldr_status read_packs(struct ldr_source *source, const struct ldr_bl
 enum ldr_status ldr_source_read_stored(struct ldr_source *source, const struct ldr_block_ref *block,
 				       void *plain, struct ldr_error *err)
 {
+	const struct ldr_block_until to = {block->plain_bytes, plain};
 	struct ldr_source_scratch *scratch;
+	struct ldr_source_place place;
 	enum ldr_status status;
 
 	if (source->pack_count == 0 && !source->disk)
@@ -192,7 +201,9 @@ enum ldr_status ldr_source_read_stored(struct ldr_source *source, const struct l
 	status = ldr_source_scratch_take(source, &scratch, err);
 	if (status)
 		return status;
-	status = read_packs(source, block, scratch, plain, err);
+	status = LDR_ENOTFOUND;
+	if (ldr_source_find(source, &block->id, 0, &place))
+		status = ldr_source_read_place(source, place, block, scratch->coder, &to, err);
 	if (status == LDR_OK)
 		ldr_source_count(&source->from_packs, 1);
 	if (status && source->disk &&

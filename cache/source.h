@@ -65,6 +65,20 @@ LDR_API void ldr_source_set_upstream(struct ldr_source *source,
 LDR_API enum ldr_status ldr_source_read(struct ldr_source *source,
 					const struct ldr_placed_block *want, void *plain,
 					struct ldr_error *err);
+/* A part of one block that the caller has not found in memory, from a pack at hand. Allocates nothing once
+ * threads have read before. Where the whole is not wanted in memory (LDR_MEMORY_IF_ASKED_AGAIN) no more is
+ * decoded than the part needs, and what is asked for whole goes straight to the caller. LDR_ENOTFOUND, which leaves err
+ * alone: the block must come from elsewhere (ldr_source_read_many), because no pack has it or because the one
+ * that has it is damaged and there is somewhere else to go. */
+struct ldr_block_part {
+	uint32_t from; /* from + length: at most the block's length */
+	uint32_t length;
+	void *bytes;
+};
+LDR_API enum ldr_status ldr_source_read_part(struct ldr_source *source,
+					     const struct ldr_block_ref *block,
+					     const struct ldr_block_part *part,
+					     enum ldr_memory_want want, struct ldr_error *err);
 /* Many blocks, one request upwards for all that miss, so that ranges can be joined. deliver is called
  * once per block in the order of wants, from the calling thread, with bytes borrowed for the call; a
  * status other than LDR_OK stops and is returned. window_bytes bounds the decoded bytes held at once

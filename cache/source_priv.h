@@ -2,6 +2,7 @@
  * What the files of the source share; for cache/source*.c only.
  *
  *   source.c          making, what is held here, one block
+ *   source_part.c     a part of a block out of a pack
  *   source_window.c   many blocks: look, ask upwards, hand over
  */
 #ifndef LDR_CACHE_SOURCE_PRIV_H
@@ -18,6 +19,7 @@ struct ldr_source_scratch {
 	struct ldr_source_scratch *next;
 	struct ldr_coder *coder;   /* owns */
 	struct ldr_hasher *hasher; /* owns */
+	uint8_t *plain;            /* owns; room for a block, made when first wanted; may be NULL */
 };
 
 struct ldr_source_pack {
@@ -51,6 +53,25 @@ enum ldr_status ldr_source_scratch_take(struct ldr_source *source,
 					struct ldr_source_scratch **out_scratch,
 					struct ldr_error *err);
 void ldr_source_scratch_give(struct ldr_source *source, struct ldr_source_scratch *scratch);
+
+/* Where a block goes, and how much of it is wanted. */
+struct ldr_block_until {
+	uint32_t until;
+	void *plain; /* room for all of it */
+};
+/* Where the packs have a block. */
+struct ldr_source_place {
+	size_t pack;
+	struct ldr_pack_entry entry;
+};
+/* In the first pack from the one with this number on; false: in none. */
+bool ldr_source_find(const struct ldr_source *source, const struct ldr_id *id, size_t from,
+		     struct ldr_source_place *out);
+/* The first until bytes of a block, from the first pack at or behind place that is not damaged there; else the
+ * first one's error. */
+enum ldr_status ldr_source_read_place(struct ldr_source *source, struct ldr_source_place place,
+				      const struct ldr_block_ref *block, struct ldr_coder *coder,
+				      const struct ldr_block_until *to, struct ldr_error *err);
 
 /* LDR_EINVAL for a length that no block has. */
 enum ldr_status ldr_source_check_want(const struct ldr_placed_block *want, struct ldr_error *err);

@@ -351,6 +351,27 @@ enum ldr_status ldr_decode(struct ldr_coder *coder, enum ldr_codec codec, const 
 	}
 }
 
+enum ldr_status ldr_decode_until(struct ldr_coder *coder, const struct ldr_coded *coded,
+				 uint32_t until, void *plain, uint32_t plain_bytes,
+				 struct ldr_error *err)
+{
+	int done;
+
+	if (coded->codec != LDR_CODEC_LZ4 || until >= plain_bytes ||
+	    plain_bytes > LDR_BLOCK_MAX_BYTES || coded->bytes > LDR_STORED_MAX_BYTES)
+		return ldr_decode(coder, coded->codec, coded->stored, coded->bytes, plain,
+				  plain_bytes, err);
+	done = LZ4_decompress_safe_partial(coded->stored, plain, (int)coded->bytes, (int)until,
+					   (int)plain_bytes);
+	if (done < 0)
+		return ldr_fail(err, LDR_ECORRUPT, "lz4 block: malformed before byte %u", until);
+	if ((uint32_t)done < until)
+		return ldr_fail(err, LDR_ECORRUPT,
+				"lz4 block: decodes to %d bytes, plain length %u", done,
+				plain_bytes);
+	return LDR_OK;
+}
+
 /* ---- encoding, checked ---- */
 
 /* An encoder's fault must never cost content, only room: what does not decode back is stored raw. */

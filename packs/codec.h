@@ -60,6 +60,18 @@ enum ldr_status ldr_decode(struct ldr_coder *coder, enum ldr_codec codec, const 
 			   uint32_t stored_bytes, void *plain, uint32_t plain_bytes,
 			   struct ldr_error *err);
 
+/* Only the first bytes of a block, at least until of them (at most plain_bytes): as many as the codec has
+ * to decode for that, lz4 hardly more, the others all. What is not decoded is not checked, so the stored
+ * bytes must be known to be as they were written. plain has room for plain_bytes. */
+struct ldr_coded {
+	enum ldr_codec codec;
+	uint32_t bytes;
+	const void *stored;
+};
+enum ldr_status ldr_decode_until(struct ldr_coder *coder, const struct ldr_coded *coded,
+				 uint32_t until, void *plain, uint32_t plain_bytes,
+				 struct ldr_error *err);
+
 /* "none", "lz4", "zstd"; NULL for an unknown value. */
 const char *ldr_codec_name(enum ldr_codec codec);
 

@@ -301,9 +301,11 @@ static enum ldr_status read_raw(const struct ldr_pack *pack, const struct ldr_pa
 }
 
 static enum ldr_status read_coded(const struct ldr_pack *pack, const struct ldr_pack_entry *entry,
-				  struct ldr_coder *coder, void *plain, struct ldr_error *err)
+				  struct ldr_coder *coder, uint32_t until, void *plain,
+				  struct ldr_error *err)
 {
 	const uint8_t *stored = ldr_pack_peek_stored(pack, entry);
+	struct ldr_coded coded = {.codec = entry->codec, .bytes = entry->stored_bytes};
 	enum ldr_status status;
 
 	if (stored) {
@@ -319,8 +321,8 @@ static enum ldr_status read_coded(const struct ldr_pack *pack, const struct ldr_
 	}
 	if (status != LDR_OK)
 		return status;
-	status = ldr_decode(coder, entry->codec, stored, entry->stored_bytes, plain,
-			    entry->plain_bytes, err);
+	coded.stored = stored;
+	status = ldr_decode_until(coder, &coded, until, plain, entry->plain_bytes, err);
 	return status == LDR_OK ? status : bad_block(pack, entry, status, err);
 }
 
@@ -381,9 +383,9 @@ static enum ldr_status check_id(const struct ldr_pack *pack, const struct ldr_pa
 			 err);
 }
 
-enum ldr_status ldr_pack_read(const struct ldr_pack *pack, const struct ldr_pack_entry *entry,
-			      struct ldr_coder *coder, struct ldr_hasher *hasher, void *plain,
-			      struct ldr_error *err)
+enum ldr_status ldr_pack_read_until(const struct ldr_pack *pack, const struct ldr_pack_entry *entry,
+				    struct ldr_coder *coder, uint32_t until, void *plain,
+				    struct ldr_error *err)
 {
 	enum ldr_status status = check_bounds(pack, entry, err);
 
@@ -394,11 +396,24 @@ enum ldr_status ldr_pack_read(const struct ldr_pack *pack, const struct ldr_pack
 	else if (entry->codec == LDR_CODEC_NONE)
 		status = read_raw(pack, entry, plain, err);
 	else
-		status = read_coded(pack, entry, coder, plain, err);
-	if (status == LDR_OK && hasher)
-		status = check_id(pack, entry, hasher, plain, err);
+		status = read_coded(pack, entry, coder, until, plain, err);
 	/* No unchecked byte stays behind in the caller's buffer. */
 	if (status != LDR_OK)
 		memset(plain, 0, entry->plain_bytes);
+	return status;
+}
+
+enum ldr_status ldr_pack_read(const struct ldr_pack *pack, const struct ldr_pack_entry *entry,
+			      struct ldr_coder *coder, struct ldr_hasher *hasher, void *plain,
+			      struct ldr_error *err)
+{
+	enum ldr_status status = ldr_pack_read_until(pack, entry, coder, entry->plain_bytes, plain,
+						     err);
+
+	if (status == LDR_OK && hasher) {
+		status = check_id(pack, entry, hasher, plain, err);
+		if (status != LDR_OK)
+			memset(plain, 0, entry->plain_bytes);
+	}
 	return status;
 }

@@ -101,6 +101,14 @@ LDR_API enum ldr_status ldr_pack_read(const struct ldr_pack *pack,
 				      struct ldr_hasher *hasher, void *plain,
 				      struct ldr_error *err);
 
+/* As ldr_pack_read without a hasher, where only the first until bytes are wanted: the stored bytes are checked
+ * as ever, and of an lz4 block no more is decoded than that. plain has room for entry->plain_bytes; what is
+ * in it behind until is undefined. */
+LDR_API enum ldr_status ldr_pack_read_until(const struct ldr_pack *pack,
+					    const struct ldr_pack_entry *entry,
+					    struct ldr_coder *coder, uint32_t until, void *plain,
+					    struct ldr_error *err);
+
 /* Reads everything: section digests, gaps zero, every block decoded and digested. The first fault is
  * returned; with each_fault every block's fault is reported (a fault of the gap before a block, too, which
  * makes no bad block) and the walk goes on. The report is written whenever the blocks were walked, after

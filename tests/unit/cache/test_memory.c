@@ -171,3 +171,97 @@ Test(memory, clear_forgets_all_but_leaves_pinned_bytes)
 	cr_assert_eq(stat.used_bytes, 0, "nothing is left behind");
 	ldr_memory_cache_free(cache);
 }
+
+static enum ldr_memory_room reserve(struct ldr_memory_cache *cache, uint32_t seed, uint32_t length,
+				    enum ldr_memory_want want, struct ldr_memory_block *out,
+				    uint8_t **out_bytes)
+{
+	struct ldr_block_ref block = test_block_fill(seed, length, bytes);
+
+	return ldr_memory_reserve(cache, &block, want, out, out_bytes);
+}
+
+Test(memory, a_block_is_filled_where_it_lies)
+{
+	struct ldr_memory_cache *cache = NULL;
+	struct ldr_memory_block room, second, block;
+	struct ldr_memory_stat stat;
+	uint8_t *to, *other;
+
+	cr_assert_eq(ldr_memory_cache_new(1u << 20, &cache, NULL), LDR_OK);
+	cr_assert_eq(reserve(cache, 1, 50000, LDR_MEMORY_ALWAYS, &room, &to), LDR_MEMORY_FILL);
+	cr_assert_not(get(cache, 1, 50000, &block), "not before it is filled");
+	cr_assert_eq(reserve(cache, 1, 50000, LDR_MEMORY_ALWAYS, &second, &other), LDR_MEMORY_FILL,
+		     "another thread with the same block");
+	ldr_memory_clear(cache);
+	test_block_fill(1, 50000, to);
+	test_block_fill(1, 50000, other);
+	ldr_memory_filled(cache, &room, true);
+	ldr_memory_filled(cache, &second, true);
+	cr_assert_eq(second.bytes, room.bytes, "one copy: the first one's");
+	cr_assert_eq(room.bytes, to);
+	cr_assert(test_block_is(1, 50000, room.bytes));
+	cr_assert_eq(reserve(cache, 1, 50000, LDR_MEMORY_ALWAYS, &block, &to), LDR_MEMORY_HELD);
+	cr_assert_eq(block.bytes, room.bytes);
+	ldr_memory_unpin(cache, &block);
+	ldr_memory_unpin(cache, &second);
+	ldr_memory_unpin(cache, &room);
+	ldr_memory_stat(cache, &stat);
+	cr_assert_eq(stat.used_bytes, 13 * 4096);
+	cr_assert_eq(reserve(cache, 2, 50000, LDR_MEMORY_ALWAYS, &room, &to), LDR_MEMORY_FILL);
+	ldr_memory_filled(cache, &room, false);
+	cr_assert_null(room.pin);
+	cr_assert_not(get(cache, 2, 50000, &block), "a filling that failed leaves nothing");
+	ldr_memory_stat(cache, &stat);
+	cr_assert_eq(stat.used_bytes, 13 * 4096);
+	ldr_memory_cache_free(cache);
+}
+
+/* Reserves with IF_ASKED_AGAIN; whether it was let in. */
+static bool admitted(struct ldr_memory_cache *cache, uint32_t seed)
+{
+	struct ldr_memory_block room;
+	uint8_t *to;
+	enum ldr_memory_room answer = reserve(cache, seed, 65536, LDR_MEMORY_IF_ASKED_AGAIN, &room,
+					      &to);
+
+	if (answer == LDR_MEMORY_FILL) {
+		test_block_fill(seed, 65536, to);
+		ldr_memory_filled(cache, &room, true);
+	}
+	if (answer != LDR_MEMORY_REFUSED)
+		ldr_memory_unpin(cache, &room);
+	return answer != LDR_MEMORY_REFUSED;
+}
+
+Test(memory, a_full_cache_takes_what_is_asked_for_again)
+{
+	struct ldr_memory_cache *cache = NULL;
+	struct ldr_memory_block block;
+	unsigned held = 0, lots = 0;
+
+	cr_assert_eq(ldr_memory_cache_new(4u << 20, &cache, NULL), LDR_OK);
+	while (admitted(cache, held))
+		held++;
+	cr_assert_geq(held, 55, "free room is for everybody");
+	cr_assert(admitted(cache, held), "and for who comes again");
+	cr_assert(get(cache, held, 65536, &block));
+	ldr_memory_unpin(cache, &block);
+	cr_assert_not(admitted(cache, 1000));
+	for (uint32_t seed = 2000; seed < 2012; seed++)
+		cr_assert_not(admitted(cache, seed));
+	cr_assert_not(admitted(cache, 1000), "too long ago");
+	/* Far more than fits, in turns: some of it gets in, and what is in is found the next time. */
+	for (uint32_t turn = 0; turn < 20; turn++)
+		for (uint32_t seed = 5000; seed < 5200; seed++) {
+			bool there = get(cache, seed, 65536, &block);
+
+			if (there)
+				ldr_memory_unpin(cache, &block);
+			else
+				admitted(cache, seed);
+			lots += turn >= 10 && there;
+		}
+	cr_expect_gt(lots, 10 * 200 / 8, "%u of 2000 found", lots);
+	ldr_memory_cache_free(cache);
+}

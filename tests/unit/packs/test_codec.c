@@ -296,3 +296,41 @@ Test(codec, every_truncation_and_bit_is_refused_or_decodes_to_the_full_length)
 		cr_assert_arr_eq(back, plain, 3000);
 	}
 }
+
+Test(codec, the_beginning_of_a_block_alone)
+{
+	LDR_AUTO_CODER struct ldr_coder *coder = ldr_coder_new();
+	LDR_AUTO_FREE uint8_t *plain = malloc(LDR_BLOCK_MAX_BYTES);
+	LDR_AUTO_FREE uint8_t *back = malloc(LDR_BLOCK_MAX_BYTES);
+	LDR_AUTO_FREE struct coded *form = malloc(sizeof(*form));
+	const uint32_t n = 65536;
+	const uint32_t untils[] = {1, 2, 63, 4096, 4097, 32768, n - 13, n - 1, n};
+
+	for (unsigned policy = 0; policy <= LDR_POLICY_ZSTD; policy++) {
+		fixture_fill(FIXTURE_TEXT, 7, plain, n);
+		encode(coder, (enum ldr_codec_policy)policy, 0, plain, n, form);
+		for (size_t i = 0; i < sizeof(untils) / sizeof(*untils); i++) {
+			struct ldr_coded coded = {form->codec, form->bytes, form->stored};
+			struct ldr_error err = {0};
+
+			memset(back, 0xee, LDR_BLOCK_MAX_BYTES);
+			cr_assert_eq(ldr_decode_until(coder, &coded, untils[i], back, n, &err),
+				     LDR_OK, "%s", err.text);
+			cr_assert_arr_eq(back, plain, untils[i]);
+			cr_assert_eq(back[n], 0xee, "nothing behind the block");
+			if (form->codec == LDR_CODEC_LZ4 && untils[i] < n)
+				cr_assert_eq(back[untils[i] + 64], 0xee, "no more than asked for");
+		}
+	}
+	/* Cut, it gives the beginning or an error, and never claims what is not there. */
+	fixture_fill(FIXTURE_TEXT, 7, plain, n);
+	encode(coder, LDR_POLICY_LZ4, 0, plain, n, form);
+	for (uint32_t cut = 0; cut < form->bytes; cut += 97) {
+		struct ldr_coded coded = {form->codec, cut, form->stored};
+
+		if (ldr_decode_until(coder, &coded, 30000, back, n, NULL) == LDR_OK)
+			cr_assert_arr_eq(back, plain, 30000);
+		else
+			cr_assert_lt(cut, form->bytes / 2 + 1000);
+	}
+}
