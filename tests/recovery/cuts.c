@@ -45,7 +45,7 @@ struct run {
 	struct progress *progress;
 	unsigned cut; /* the step to die after */
 	unsigned cuts[CRASH_FORM_COUNT], faults, bad;
-	char name[CRASH_NAME_BYTES];
+	char name[CRASH_PUBLICATION_NAME_BYTES];
 };
 
 /* ---- the record ---- */

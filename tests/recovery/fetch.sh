@@ -6,8 +6,9 @@
 # next fetch completes, to exactly the release. The mutant installs without waiting for the disk and must be caught.
 set -u
 DIR=$1 STEP=${!#} MUTANT=${2:-}
+. "$(dirname "$0")/subject.sh"
+find_programs "$DIR"
 export LARDER_CACHE=$DIR/cache HOME=$DIR
-mark() { [ -z "${CRASHLAB_MARK:-}" ] || printf '%s\n' "$1" >"$CRASHLAB_MARK"; }
 fetch() { "$BUILD/larder" fetch "$DIR/store#live@$1" tree --trust "$DIR/key.pub" --quiet "${@:2}" >/dev/null; }
 case $STEP in
 --describe) cat "$DIR/fetch.json" ;;
@@ -22,7 +23,6 @@ case $STEP in
 --recover)
 	fetch 2 || exit 1
 	[ "$(cat tree/mine.txt)" = mine ] || exit 1
-	. "$(dirname "$0")/same.sh"
 	same "$DIR/two" tree mine.txt
 	;;
 *) exit 2 ;;

@@ -6,12 +6,14 @@
 #   key key.pub      who signs; token tokens.json: who may publish
 #   store            channel live: release 1 is one, release 2 is two
 #   store-one        the same with release 1 alone
-#   fetch.json       the case of fetch.sh (core/subject.h)
+#   build            where the programs are, for who replays a case by hand
+#   fetch.json       the case of fetch.sh (core/subject.h); made last
 # From the environment: BUILD (absolute) holds the programs.
 set -eu
 mkdir -p "$1"
 cd "$1"
 export LARDER_CACHE=$PWD/cache HOME=$PWD
+realpath "$BUILD" >build
 
 # Small, since each state installs it anew; every kind of change between one and two.
 noise() { # file bytes seed

@@ -16,8 +16,10 @@ fast_folder() {
 FAST=$(fast_folder) || exit 1
 trap 'rm -rf "$FAST"' EXIT
 
+# A part that could not begin prints no "not ok" line: each status counts.
+FAILED=0
 mkdir "$FAST/cuts" || exit 1
-"$PROGRAMS_OF_RECOVERY/cuts" "$FAST/cuts" "$WORK/cuts.jsonl"
+"$PROGRAMS_OF_RECOVERY/cuts" "$FAST/cuts" "$WORK/cuts.jsonl" || FAILED=1
 
 # ---- every state that POSIX allows, for right and for broken publishers -------------------------------
 
@@ -28,6 +30,7 @@ simulate() { # [--must-fail] -- OPTION...
 	SIMULATED=$((SIMULATED + 1))
 	"$PROGRAMS_OF_RECOVERY/simulate" "${expect[@]}" "$FAST/simulate-$SIMULATED" \
 		"$PROGRAMS_OF_RECOVERY/publish" "$@"
+	case $? in 0 | 3) ;; *) FAILED=1 ;; esac # 3: this machine does not allow it
 	rm -rf "$FAST/simulate-$SIMULATED" "$FAST/simulate-$SIMULATED.marks"
 }
 for before in --create --replace; do
@@ -52,9 +55,9 @@ simulate --replace --mutant correct
 # What this machine lacks is a skip line of crashlab's and its exit status 77.
 "$ROOT/tests/recovery/campaign.sh" quick >"$WORK/campaign" || exit 1
 "$PROGRAMS_OF_RECOVERY/cli/crashlab" run --campaign "$WORK/campaign" --out "$WORK/blocks"
-blocks=$?
-[ $blocks -eq 77 ] || exit $blocks
+case $? in 0 | 77) ;; *) FAILED=1 ;; esac
 
 # ---- killed clients and servers, the short form ---------------------------------------------------------
 
-env -u WORK BUILD="$BUILD" "$ROOT/tests/recovery/kills.sh" 4 "${SEED:-1}"
+env -u WORK BUILD="$BUILD" "$ROOT/tests/recovery/kills.sh" 4 "${SEED:-1}" || FAILED=1
+exit $FAILED

@@ -6,15 +6,15 @@
 # signature, pack and byte checked), the acknowledged one if there was one, and the next publication completes. The mutant is a server
 # whose syncs are left out (by a seam) and must be caught.
 set -u
-. "$(dirname "$0")/same.sh"
 DIR=$1 STEP=${!#} MUTANT=${2:-}
-export HOME=$DIR TMPDIR=/tmp
+. "$(dirname "$0")/subject.sh"
+find_programs "$DIR"
+export HOME=$DIR TMPDIR=${TMPDIR:-/tmp}
 PRIVATE=
 trap '[ -z "${PID:-}" ] || { kill "$PID" 2>/dev/null; wait "$PID" 2>/dev/null; }; [ -z "$PRIVATE" ] || rm -rf "$PRIVATE"' EXIT
-mark() { [ -z "${CRASHLAB_MARK:-}" ] || printf '%s\n' "$1" >"$CRASHLAB_MARK"; }
 
 serve() { # program
-	PRIVATE=$(mktemp -d /tmp/larder-serve.XXXXXX) || exit 1
+	PRIVATE=$(mktemp -d "$TMPDIR/larder-serve.XXXXXX") || exit 1
 	export LARDER_CACHE=$PRIVATE/cache
 	"$1" --store store --listen 127.0.0.1:0 --tokens "$DIR/tokens.json" --quiet >"$PRIVATE/log" 2>"$PRIVATE/err" </dev/null &
 	PID=$!

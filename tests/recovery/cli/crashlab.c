@@ -8,7 +8,7 @@
  *   replay CASE [--state NAME] [--image FILE]   rebuilds, mounts and judges states of a kept case
  *   explain CASE --state NAME     what that state holds of the log, and where the crash may have been
  *   enumerate LOG [--models A,..] [--grain N]   the states of a log (ours or of dm-log-writes); no root
- *   clean DIR                     takes away what a killed run left in DIR
+ *   clean DIR                     takes away what a killed run or replay left in DIR
  *
  * Results: DIR/cases.jsonl (one JSON line a recording), DIR/failures/NAME.LEG.INJECT/ {seed.img, log,
  * case.json}, and on standard output "ok|not ok|skip NAME" lines and a last line of counts.
@@ -17,6 +17,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -318,19 +319,41 @@ static int within(const struct options *options, int argc, char **argv)
 	return crash_lab_within(out, leg, (const char *const *)argv + options->rest);
 }
 
-/* What only a killed run leaves: the empty folder below its tmpfs. Mounts and loops ended with it. */
+static int clean_work(const char *folder)
+{
+	char path[PATH_MAX + 16];
+
+	snprintf(path, sizeof(path), "%s/work", folder);
+	if (rmdir(path) == 0 || errno == ENOENT)
+		return 0;
+	fprintf(stderr, "crashlab: %s: %s\n", path, strerror(errno));
+	return 1;
+}
+
+/* What only a killed run leaves: the empty folder below its tmpfs, and those below the cases that were being
+ * replayed. Mounts and loops ended with it. */
 static int clean(const struct options *options)
 {
 	char path[PATH_MAX];
+	glob_t cases;
+	int rc;
 
 	if (!options->subject)
 		return usage("clean: which folder?");
-	snprintf(path, sizeof(path), "%s/work", options->subject);
-	if (rmdir(path) != 0 && errno != ENOENT) {
+	rc = clean_work(options->subject);
+	snprintf(path, sizeof(path), "%s/failures/*", options->subject);
+	switch (glob(path, GLOB_ERR, NULL, &cases)) {
+	case 0:
+		for (size_t i = 0; i < cases.gl_pathc; i++)
+			rc |= clean_work(cases.gl_pathv[i]);
+		globfree(&cases);
+		return rc;
+	case GLOB_NOMATCH:
+		return rc;
+	default:
 		fprintf(stderr, "crashlab: %s: %s\n", path, strerror(errno));
 		return 1;
 	}
-	return 0;
 }
 
 static int enumerate(const struct options *options)

@@ -29,6 +29,12 @@ static enum ldr_status recover(struct crash_bench *bench, size_t acked,
 	if (access(place->work, F_OK) == 0) {
 		rc = crash_subject_recover(bench->subject, &bench->server, place->work, acked,
 					   place->output);
+		if (rc == CRASH_EXIT_UNAVAILABLE) {
+			crash_disk_unmount(place->mount, umount2, NULL);
+			return ldr_fail(err, LDR_EUNSUPPORTED,
+					"%s has not what it needs to recover",
+					bench->subject->argv[0]);
+		}
 		if (rc != 0)
 			add_violation(out, "recover: exit status", rc);
 	}

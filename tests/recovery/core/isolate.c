@@ -1,10 +1,12 @@
 /* The first process and its namespaces; see lab.h. */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -50,7 +52,10 @@ static int prepare(const char *folder)
 		return -1;
 	if (mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL) != 0)
 		return -1;
-	return mount("crashlab", folder, "tmpfs", MS_NOSUID, TMPFS_OPTIONS);
+	if (mount("crashlab", folder, "tmpfs", MS_NOSUID, TMPFS_OPTIONS) != 0)
+		return -1;
+	/* What subjects make for themselves goes with the namespace, too. */
+	return setenv("TMPDIR", folder, 1);
 }
 
 /* Nobody waits for the orphans of a namespace but its first process. */
@@ -68,18 +73,29 @@ static int reap(pid_t wanted)
 	return result;
 }
 
-static int first(const char *folder, int (*work)(void *context, const char *folder), void *context)
+/* As crash_die_with, across the border of a namespace, where a parent has no number: the caller
+ * alone holds the other end of the pipe, and a dying process closes its files before its children
+ * are told. */
+static void die_with_holder_of(int pipe_fd)
 {
-	pid_t child;
+	struct pollfd end = {.fd = pipe_fd, .events = POLLIN};
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (poll(&end, 1, 0) != 0)
+		_exit(1);
+}
+
+static int first(const char *folder, int (*work)(void *context, const char *folder), void *context)
+{
+	pid_t own = getpid(), child;
+
 	if (prepare(folder) != 0) {
 		fprintf(stderr, "crashlab: namespaces below %s: %s\n", folder, strerror(errno));
 		return CRASH_EXIT_UNAVAILABLE;
 	}
 	child = fork();
 	if (child == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		crash_die_with(own);
 		_exit(work(context, folder));
 	}
 	return child < 0 ? 1 : reap(child);
@@ -89,7 +105,7 @@ int crash_lab_isolated(const char *out_folder, int (*work)(void *context, const 
 		       void *context)
 {
 	char folder[CRASH_PATH_BYTES];
-	int status = 0;
+	int status = 0, alive[2];
 	pid_t child;
 
 	snprintf(folder, sizeof(folder), "%s/work", out_folder);
@@ -97,17 +113,28 @@ int crash_lab_isolated(const char *out_folder, int (*work)(void *context, const 
 		fprintf(stderr, "crashlab: folder %s: %s\n", folder, strerror(errno));
 		return 1;
 	}
+	if (pipe2(alive, O_CLOEXEC) != 0) {
+		fprintf(stderr, "crashlab: a pipe: %s\n", strerror(errno));
+		return 1;
+	}
 	fflush(NULL);
 	child = (pid_t)syscall(SYS_clone, CLONE_NEWNS | CLONE_NEWPID | SIGCHLD, NULL, NULL, NULL,
 			       NULL);
-	if (child == 0)
+	if (child == 0) {
+		close(alive[1]);
+		die_with_holder_of(alive[0]);
+		close(alive[0]);
 		_exit(first(folder, work, context));
+	}
+	close(alive[0]);
 	if (child < 0) {
+		close(alive[1]);
 		fprintf(stderr, "crashlab: namespaces: %s\n", strerror(errno));
 		return CRASH_EXIT_UNAVAILABLE;
 	}
 	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
 		;
+	close(alive[1]);
 	rmdir(folder);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
@@ -124,7 +151,7 @@ static int run_within(void *context, const char *folder)
 	struct ldr_error err = {0};
 	enum ldr_status status;
 	int error = 0, rc = 1;
-	pid_t child;
+	pid_t own = getpid(), child;
 
 	snprintf(image, sizeof(image), "%s/image", folder);
 	snprintf(point, sizeof(point), "%s/mnt", folder);
@@ -139,6 +166,7 @@ static int run_within(void *context, const char *folder)
 	}
 	child = fork();
 	if (child == 0) {
+		crash_die_with(own);
 		if (chdir(point) == 0)
 			execv(within->argv[0], (char *const *)(uintptr_t)within->argv);
 		_exit(127);

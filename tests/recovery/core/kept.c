@@ -172,6 +172,10 @@ static const struct crash_state *state_named(const struct kept *kept, const char
 
 static int failed(const struct ldr_error *err)
 {
+	if (err->status == LDR_EUNSUPPORTED) {
+		printf("skip crashlab: unavailable: %s\n", err->text);
+		return CRASH_EXIT_UNAVAILABLE;
+	}
 	fprintf(stderr, "crashlab: %s\n", err->text);
 	return 1;
 }
@@ -193,7 +197,7 @@ static void print_look(const struct crash_observation *seen, const struct crash_
 		printf("  violation: %s\n", found->text[i]);
 }
 
-/* 0 good, 1 bad. */
+/* 0 good, 1 bad, CRASH_EXIT_UNAVAILABLE. */
 static int judge_one(struct crash_bench *bench, const struct kept *kept, const char *name)
 {
 	const struct crash_state *state = state_named(kept, name);
@@ -221,15 +225,17 @@ static int judge_listed(struct crash_bench *bench, const struct kept *kept)
 {
 	json_t *list = json_object_get(kept->record, "failures"), *item;
 	size_t index;
-	int rc = 0;
+	int rc = 0, one;
 
 	if (kept->state)
 		return judge_one(bench, kept, kept->state);
 	json_array_foreach (list, index, item) {
 		const char *name = json_string_value(json_object_get(item, "state"));
 
-		if (name)
-			rc |= judge_one(bench, kept, name);
+		if (!name)
+			continue;
+		one = judge_one(bench, kept, name);
+		rc = rc == 1 || one == 0 ? rc : one;
 	}
 	return rc;
 }

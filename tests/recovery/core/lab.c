@@ -13,7 +13,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -121,7 +120,6 @@ static void seed_in_child(struct worker *worker)
 {
 	struct ldr_error err = {0};
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
 		_exit(1);
 	if (crash_record_seed(&worker->place, worker->leg, &worker->subject, &err) != LDR_OK) {
@@ -133,13 +131,15 @@ static void seed_in_child(struct worker *worker)
 
 static bool make_seed(struct worker *worker)
 {
-	pid_t child;
+	pid_t parent = getpid(), child;
 	int rc;
 
 	memset(worker->outcome, 0, sizeof(*worker->outcome));
 	child = fork();
-	if (child == 0)
+	if (child == 0) {
+		crash_die_with(parent);
 		seed_in_child(worker);
+	}
 	rc = child < 0 ? 1 : crash_wait(child, SEED_LIMIT_MS);
 	if (rc != 0)
 		note_failure(worker, "seed", rc);
@@ -162,7 +162,6 @@ static void trial_in_child(struct worker *worker, const char *inject, struct cra
 				    .keep_all = worker->lab->keep_all,
 				    .outcome = worker->outcome};
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	crash_trial_run(&trial);
 	_exit(0);
 }
@@ -171,13 +170,15 @@ static void one_trial(struct worker *worker, const char *inject, struct crash_fa
 {
 	struct crash_outcome *outcome = worker->outcome;
 	char what[96];
-	pid_t child;
+	pid_t parent = getpid(), child;
 	int rc;
 
 	memset(outcome, 0, sizeof(*outcome));
 	child = fork();
-	if (child == 0)
+	if (child == 0) {
+		crash_die_with(parent);
 		trial_in_child(worker, inject, fault);
+	}
 	rc = child < 0 ? 1 : wait_trial(worker, child, TRIAL_LIMIT_MS);
 	umount2(worker->place.fuse, MNT_DETACH);
 	worker->result->recordings++;
@@ -315,11 +316,11 @@ static pid_t start_worker(const struct campaign *campaign, const char *folder, u
 				.outcome = &campaign->shared->outcomes[number]};
 	char path[CRASH_PATH_BYTES / 2];
 	struct ldr_error err = {0};
-	pid_t child = fork();
+	pid_t parent = getpid(), child = fork();
 
 	if (child != 0)
 		return child;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	crash_die_with(parent);
 	snprintf(path, sizeof(path), "%s/%u", folder, number);
 	if (crash_place_make(&worker.place, path, campaign->lab->recorder, &err) != LDR_OK) {
 		fprintf(stderr, "crashlab: %s\n", err.text);
@@ -333,13 +334,14 @@ static int all_workers(void *context, const char *folder)
 	const struct campaign *campaign = context;
 	unsigned jobs = campaign->lab->jobs < WORKERS_MAX ? campaign->lab->jobs : WORKERS_MAX;
 	int status, rc = 0;
+	pid_t child;
 
 	for (unsigned i = 0; i < jobs; i++) {
 		if (start_worker(campaign, folder, i) < 0)
 			rc = 1;
 	}
-	while (wait(&status) > 0 || errno == EINTR) {
-		if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+	while ((child = wait(&status)) > 0 || errno == EINTR) {
+		if (child > 0 && (!WIFEXITED(status) || WEXITSTATUS(status) != 0))
 			rc = 1;
 	}
 	return rc;

@@ -21,8 +21,6 @@
 #include "tests/recovery/core/plan.h"
 #include "tests/recovery/core/trial.h"
 
-#define CRASH_EXIT_UNAVAILABLE 77
-
 struct crash_lab {
 	const struct crash_plan *plan;
 	unsigned legs;          /* bits, by crash_legs */

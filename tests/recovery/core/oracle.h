@@ -38,7 +38,7 @@
  *                KIND is c (fsync of another file), t (a btrfs transaction commit), w (writeback of
  *                the temporary is started, not waited for)
  *   --recover    on a recovered file system, after the observation: completes or publishes again, reads
- *                back; exit status 0 when all is well
+ *                back; exit status 0 when all is well, 77 when it lacks what it needs to tell
  *   --serve      (where the description says "serves") the same as --recover, many times without being
  *                started anew: each line on standard input names a folder to recover in, then a tab
  *                and the number of the last acknowledged version (rule 2's acked(last)); when that

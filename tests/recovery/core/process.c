@@ -1,8 +1,8 @@
 /*
  * Starting and waiting; see process.h.
  *
- * vfork lets a program start in a fraction of a millisecond whatever the size of this process; the child
- * makes nothing but system calls before it executes.
+ * vfork lets a program start in a fraction of a millisecond whatever the size of this process; the
+ * child makes nothing but system calls before it executes.
  */
 #include "tests/recovery/core/process.h"
 
@@ -40,10 +40,20 @@ static void merge_environment(const char *const *more, const char *out[ENV_MAX +
 	out[count] = NULL;
 }
 
-/* In the child. dup2 clears close-on-exec. */
-static void become(const struct crash_spawn *spawn, const char *const *env, int in, int out)
+/* The kernel forgets a child's wish only if the parent was gone before it: then there is another
+ * parent by now. */
+void crash_die_with(pid_t parent)
 {
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(127);
+}
+
+/* In the child. dup2 clears close-on-exec. */
+static void become(const struct crash_spawn *spawn, const char *const *env, int in, int out,
+		   pid_t parent)
+{
+	crash_die_with(parent);
 	if (in < 0 || out < 0 || dup2(spawn->in_fd > 0 ? spawn->in_fd : in, 0) < 0 ||
 	    dup2(spawn->out_fd > 0 ? spawn->out_fd : out, 1) < 0 || dup2(out, 2) < 0)
 		_exit(127);
@@ -61,12 +71,12 @@ pid_t crash_spawn_start(const struct crash_spawn *spawn)
 	int out = spawn->output
 			  ? open(spawn->output, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600)
 			  : open("/dev/null", O_WRONLY | O_CLOEXEC);
-	pid_t child;
+	pid_t parent = getpid(), child;
 
 	merge_environment(spawn->env, env);
 	child = vfork();
 	if (child == 0)
-		become(spawn, env, in, out);
+		become(spawn, env, in, out, parent);
 	if (in >= 0)
 		close(in);
 	if (out >= 0)
@@ -103,7 +113,8 @@ int crash_spawn_wait(const struct crash_spawn *spawn)
 	return child < 0 ? 127 : crash_wait(child, spawn->limit_ms);
 }
 
-/* ---- servers ------------------------------------------------------------------------------------- */
+/* ---- servers
+ * ------------------------------------------------------------------------------------- */
 
 bool crash_server_start(const struct crash_spawn *spawn, struct crash_server *out)
 {

@@ -3,7 +3,8 @@
  *
  * Invariants
  *  1. A program that outlives its limit is killed and counts as failed; nobody is left running.
- *  2. A started program dies with the process that started it.
+ *  2. A started program dies with the process that started it, also when that one dies before it
+ *     has asked to.
  *
  * Threads: none.
  */
@@ -23,6 +24,10 @@ struct crash_spawn {
 	unsigned limit_ms;
 };
 
+/* In a child right after fork: it dies when its parent dies, at once when that has happened
+ * already. parent is what getpid gave before the fork; both in one namespace of processes. */
+void crash_die_with(pid_t parent);
+
 /* The exit status, 128 + signal, 124 when the limit passed, 127 when it could not be started. */
 int crash_spawn_wait(const struct crash_spawn *spawn);
 /* Only starts; -1 when that failed. limit_ms is not used. */
@@ -39,7 +44,8 @@ struct crash_server {
 
 /* Uses argv, env, folder and output. */
 bool crash_server_start(const struct crash_spawn *spawn, struct crash_server *out);
-/* The number; 124 when the limit passed, 125 when it has ended or says no number. It is stopped then. */
+/* The number; 124 when the limit passed, 125 when it has ended or says no number. It is stopped
+ * then. */
 int crash_server_ask(struct crash_server *server, const char *line, unsigned limit_ms);
 void crash_server_stop(struct crash_server *server);
 

@@ -47,9 +47,10 @@ void crash_publication_each(void (*each)(void *context, const struct crash_publi
 	}
 }
 
-void crash_publication_name(const struct crash_publication *kind, char out[CRASH_NAME_BYTES])
+void crash_publication_name(const struct crash_publication *kind,
+			    char out[CRASH_PUBLICATION_NAME_BYTES])
 {
-	snprintf(out, CRASH_NAME_BYTES, "%s %s %zu %s", form_names[kind->form],
+	snprintf(out, CRASH_PUBLICATION_NAME_BYTES, "%s %s %zu %s", form_names[kind->form],
 		 kind->replace ? "replace" : "create", kind->length, sync_names[kind->sync]);
 }
 

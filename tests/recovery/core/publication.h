@@ -42,9 +42,10 @@ struct crash_publication {
 /* Calls each for every case: forms, create and replace, empty and 12,305 bytes, three policies. */
 void crash_publication_each(void (*each)(void *context, const struct crash_publication *kind),
 			    void *context);
-#define CRASH_NAME_BYTES 64
+#define CRASH_PUBLICATION_NAME_BYTES 64
 /* "buffer replace 12305 folder" */
-void crash_publication_name(const struct crash_publication *kind, char out[CRASH_NAME_BYTES]);
+void crash_publication_name(const struct crash_publication *kind,
+			    char out[CRASH_PUBLICATION_NAME_BYTES]);
 
 /* Empties the folder and makes what is there before. False: errno says why. */
 bool crash_publication_seed(const struct crash_publication *kind, const char *folder);

@@ -21,6 +21,8 @@
 #include "tests/recovery/core/oracle.h"
 #include "tests/recovery/core/process.h"
 
+/* The exit status of programs that lack what they need: nothing is said about what they were to test. */
+#define CRASH_EXIT_UNAVAILABLE 77
 #define CRASH_WORDS_MAX 24
 
 struct crash_subject {

@@ -130,32 +130,36 @@ static void list_failure(const struct crash_trial *trial, const struct crash_ben
 	json_array_append_new(failures, failure);
 }
 
-static void write_file(const char *path, const void *bytes, size_t length, int flags)
+static enum ldr_status write_file(const char *path, const void *bytes, size_t length, int flags,
+				  struct ldr_error *err)
 {
 	LDR_AUTO_FD int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | flags, 0644);
+	ssize_t done = fd < 0 ? -1 : write(fd, bytes, length);
 
-	if (fd < 0 || write(fd, bytes, length) != (ssize_t)length)
-		fprintf(stderr, "crashlab: writing %s: %s\n", path, strerror(errno));
+	if (done == (ssize_t)length)
+		return LDR_OK;
+	return ldr_fail_errno(err, done < 0 ? errno : ENOSPC, "writing %s", path);
 }
 
 /* Seed, log and record of a trial with a bad state. */
-static void keep(const struct crash_trial *trial, const struct crash_recording *recording,
-		 const char *record)
+static enum ldr_status keep(const struct crash_trial *trial,
+			    const struct crash_recording *recording, const char *record,
+			    struct ldr_error *err)
 {
 	char name[160], folder[CRASH_PATH_BYTES], path[CRASH_PATH_BYTES + 16];
-	struct ldr_error err = {0};
+	enum ldr_status status;
 
 	case_name(trial, name, sizeof(name));
 	snprintf(folder, sizeof(folder), "%s/failures/%s", trial->out_folder, name);
 	if (mkdir(folder, 0755) != 0 && errno != EEXIST)
-		return;
+		return ldr_fail_errno(err, errno, "folder %s", folder);
 	snprintf(path, sizeof(path), "%s/seed.img", folder);
-	if (crash_disk_copy(trial->place->seed, path, &err) != LDR_OK)
-		fprintf(stderr, "crashlab: keeping a seed: %s\n", err.text);
+	status = crash_disk_copy(trial->place->seed, path, err);
 	snprintf(path, sizeof(path), "%s/log", folder);
-	write_file(path, recording->bytes, recording->length, O_TRUNC);
+	if (!status)
+		status = write_file(path, recording->bytes, recording->length, O_TRUNC, err);
 	snprintf(path, sizeof(path), "%s/case.json", folder);
-	write_file(path, record, strlen(record), O_TRUNC);
+	return status ? status : write_file(path, record, strlen(record), O_TRUNC, err);
 }
 
 /* ---- the record -------------------------------------------------------------------------------------- */
@@ -322,24 +326,30 @@ static json_t *record_of(const struct crash_trial *trial, const struct crash_rec
 	return record;
 }
 
-static void write_record(const struct crash_trial *trial, const struct crash_recording *recording,
-			 const struct crash_states *states, struct tally *tally)
+static enum ldr_status write_record(const struct crash_trial *trial,
+				    const struct crash_recording *recording,
+				    const struct crash_states *states, struct tally *tally,
+				    struct ldr_error *err)
 {
 	json_t *record = record_of(trial, recording, states, tally);
 	char *text = json_dumps(record, JSON_COMPACT | JSON_PRESERVE_ORDER);
 	char path[CRASH_PATH_BYTES], *line = NULL;
 	int length = text ? asprintf(&line, "%s\n", text) : -1;
+	enum ldr_status status = length > 0 ? LDR_OK
+					    : ldr_fail(err, LDR_ENOMEM, "no memory for a record");
 
 	snprintf(path, sizeof(path), "%s/cases.jsonl", trial->out_folder);
-	if (length > 0) {
-		/* One write: other workers append to the same file. */
-		write_file(path, line, (size_t)length, O_APPEND);
-		if (trial->keep_all || (trial->keep_failures && json_array_size(tally->failures)))
-			keep(trial, recording, line);
-	}
-	free(line);
+	/* One write: other workers append to the same file. */
+	if (!status)
+		status = write_file(path, line, (size_t)length, O_APPEND, err);
+	if (!status &&
+	    (trial->keep_all || (trial->keep_failures && json_array_size(tally->failures))))
+		status = keep(trial, recording, line, err);
+	if (length > 0)
+		free(line);
 	free(text);
 	json_decref(record);
+	return status;
 }
 
 /* ---- replaying ---------------------------------------------------------------------------------------- */
@@ -459,7 +469,7 @@ static enum ldr_status recorded(const struct crash_trial *trial,
 	if (!status)
 		status = replay_all(trial, recording, &states, &tally, err);
 	if (!status)
-		write_record(trial, recording, &states, &tally);
+		status = write_record(trial, recording, &states, &tally, err);
 	crash_states_dispose(&states);
 	json_decref(tally.failures);
 	free(tally.state_us);
