@@ -71,7 +71,8 @@ void ldr_os_unmap(const void *bytes, size_t length);
 
 /* ---- durability ---- */
 
-int ldr_os_sync(int fd);        /* fsync of a file or folder */
+int ldr_os_sync(int fd);        /* fsync of a file */
+int ldr_os_sync_folder(int fd); /* of a folder: the names in it */
 int ldr_os_sync_system(int fd); /* syncfs: also gives write-back errors since fd was opened */
 
 /* ---- attributes ---- */

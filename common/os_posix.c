@@ -322,6 +322,11 @@ int ldr_os_sync(int fd)
 	return OUTCOME(SYNC, fsync(fd));
 }
 
+int ldr_os_sync_folder(int fd)
+{
+	return OUTCOME(SYNC, LDR_SEAM_FAILS(SYNC_FOLDER) ? (errno ? -1 : 0) : fsync(fd));
+}
+
 int ldr_os_sync_system(int fd)
 {
 	return OUTCOME(SYNCFS, syncfs(fd));

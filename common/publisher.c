@@ -302,7 +302,7 @@ static enum ldr_status settle(struct publication *publication, const struct dest
 
 	LDR_STEP(CLOSED);
 	if (publication->options.sync == LDR_SYNC_FILE_AND_FOLDER) {
-		syncing = ldr_os_sync(to->folder_fd);
+		syncing = ldr_os_sync_folder(to->folder_fd);
 		result->folder_synced = syncing == 0;
 		if (!syncing)
 			LDR_STEP(FOLDER_SYNCED);

@@ -13,6 +13,7 @@
  *	kill STEP N		SIGKILL to itself after the n-th such step
  *	fail CALL N ERRNO	the n-th such call fails
  *	skip CALL		no such call happens, and all of them succeed
+ * The sync of a folder is a call of both kinds, SYNC_FOLDER and SYNC.
  *
  * State: the seams are the one exception to "no mutable globals": they reach into code that must not
  * know them. Threads: orders are given while no other thread runs; counting is atomic.
@@ -23,21 +24,22 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define LDR_SEAM_CALLS(X)     \
-	X(OPEN, "open")       \
-	X(CLOSE, "close")     \
-	X(READ, "read")       \
-	X(WRITE, "write")     \
-	X(SYNC, "sync")       \
-	X(SYNCFS, "syncfs")   \
-	X(STAT, "stat")       \
-	X(CHMOD, "chmod")     \
-	X(MKDIR, "mkdir")     \
-	X(RENAME, "rename")   \
-	X(UNLINK, "unlink")   \
-	X(SYMLINK, "symlink") \
-	X(LOCK, "lock")       \
-	X(LIST, "list")       \
+#define LDR_SEAM_CALLS(X)             \
+	X(OPEN, "open")               \
+	X(CLOSE, "close")             \
+	X(READ, "read")               \
+	X(WRITE, "write")             \
+	X(SYNC, "sync")               \
+	X(SYNC_FOLDER, "sync_folder") \
+	X(SYNCFS, "syncfs")           \
+	X(STAT, "stat")               \
+	X(CHMOD, "chmod")             \
+	X(MKDIR, "mkdir")             \
+	X(RENAME, "rename")           \
+	X(UNLINK, "unlink")           \
+	X(SYMLINK, "symlink")         \
+	X(LOCK, "lock")               \
+	X(LIST, "list")               \
 	X(ALLOC, "alloc")
 
 enum ldr_seam_call {

@@ -122,7 +122,7 @@ static int enter(int here, const char *name, bool make, bool durable, int *out_f
 		if (!code || code == EEXIST)
 			code = ldr_os_open_beneath(here, name, FOLDER_FLAGS, 0, &fd);
 		if (!code && durable)
-			code = ldr_os_sync(here);
+			code = ldr_os_sync_folder(here);
 	}
 	if (!code)
 		*out_fd = ldr_steal_fd(&fd);
@@ -329,7 +329,7 @@ enum ldr_status ldr_root_remove(const struct ldr_root *root, const char *path, e
 	code = ldr_os_unlink_at(folder_fd, name);
 	if (code)
 		return ldr_fail_errno(err, code, "%s/%s: remove", root->path, path);
-	code = sync == LDR_SYNC_NONE ? 0 : ldr_os_sync(folder_fd);
+	code = sync == LDR_SYNC_NONE ? 0 : ldr_os_sync_folder(folder_fd);
 	return code ? ldr_fail_errno(err, code, "%s/%s: removed; sync of its folder", root->path,
 				     path)
 		    : LDR_OK;

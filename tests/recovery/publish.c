@@ -10,14 +10,11 @@
  * The folder holds dest (with --replace), keep (a hard link to the old dest), sentinel, and foreign, which
  * is what injected commits write to.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/btrfs.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,6 +22,7 @@
 #include "common/digest.h"
 #include "common/publisher.h"
 #include "common/publisher_seams.h"
+#include "tests/recovery/core/drive.h"
 
 #define WRITE_CAP 4096
 #define SIZE_MAX_BYTES (1u << 20)
@@ -38,10 +36,7 @@ struct probe {
 	const char *policy_name;
 	enum ldr_sync policy;
 	const char *mutant;
-	const char *mark_path;
-	const char *inject;
-	unsigned marks;
-	uint64_t random;
+	struct crash_teller teller;
 };
 
 static uint64_t draw(uint64_t *random)
@@ -74,81 +69,9 @@ static int complain(const char *what)
 
 /* ---- marks and injections ----------------------------------------------------------------------------- */
 
-static void commit_foreign(void)
-{
-	LDR_AUTO_FD int fd = open("foreign", O_WRONLY | O_APPEND | O_CLOEXEC);
-
-	if (fd < 0 || write(fd, "x", 1) != 1 || fsync(fd) != 0)
-		complain("foreign commit");
-}
-
-static void commit_transaction(void)
-{
-	LDR_AUTO_FD int fd = open(".", O_RDONLY | O_CLOEXEC);
-	uint64_t transaction = 0;
-
-	if (fd < 0 || ioctl(fd, BTRFS_IOC_START_SYNC, &transaction) != 0 ||
-	    ioctl(fd, BTRFS_IOC_WAIT_SYNC, &transaction) != 0)
-		complain("transaction commit");
-}
-
-static void start_writeback(void)
-{
-	DIR *folder = opendir(".");
-	struct dirent *entry;
-
-	while (folder && (entry = readdir(folder))) {
-		LDR_AUTO_FD int fd = -1;
-
-		if (strncmp(entry->d_name, TEMPORARY, strlen(TEMPORARY)) != 0)
-			continue;
-		fd = open(entry->d_name, O_RDWR | O_CLOEXEC);
-		if (fd >= 0)
-			sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
-	}
-	if (folder)
-		closedir(folder);
-}
-
-static void inject(const struct probe *probe, char kind)
-{
-	(void)probe;
-	if (kind == 'c')
-		commit_foreign();
-	else if (kind == 't')
-		commit_transaction();
-	else if (kind == 'w')
-		start_writeback();
-}
-
-/* none | all:KIND | N:KIND | random:SEED:KIND */
-static void maybe_inject(struct probe *probe)
-{
-	const char *colon = probe->inject ? strrchr(probe->inject, ':') : NULL;
-
-	if (!colon)
-		return;
-	if (strncmp(probe->inject, "all:", 4) == 0)
-		inject(probe, colon[1]);
-	else if (strncmp(probe->inject, "random:", 7) == 0 && draw(&probe->random) % 4 == 0)
-		inject(probe, colon[1]);
-	else if (strtoul(probe->inject, NULL, 10) == probe->marks)
-		inject(probe, colon[1]);
-}
-
 static void mark(struct probe *probe, const char *name, unsigned number)
 {
-	LDR_AUTO_FD int fd = -1;
-	char text[64];
-	int length = snprintf(text, sizeof(text), number ? "%s:%u\n" : "%s\n", name, number);
-
-	probe->marks++;
-	if (probe->mark_path) {
-		fd = open(probe->mark_path, O_WRONLY | O_CLOEXEC);
-		if (fd < 0 || write(fd, text, (size_t)length) != length)
-			exit(complain("mark"));
-	}
-	maybe_inject(probe);
+	crash_teller_mark(&probe->teller, name, number);
 }
 
 static void on_step(void *context, enum ldr_seam_step step, unsigned number)
@@ -287,14 +210,12 @@ static const struct plan *plan_of(const struct probe *probe)
 	return NULL;
 }
 
-static int step_run(struct probe *probe)
+static int step_run(void *context)
 {
+	struct probe *probe = context;
 	const struct plan *plan = plan_of(probe);
 
-	probe->mark_path = getenv("CRASHLAB_MARK");
-	probe->inject = getenv("CRASHLAB_INJECT");
-	if (probe->inject && strncmp(probe->inject, "random:", 7) == 0)
-		probe->random = strtoull(probe->inject + 7, NULL, 10) * 2654435761u;
+	crash_teller_begin(&probe->teller);
 	if (!plan) {
 		ldr_seam_cap_writes(WRITE_CAP);
 		ldr_seam_on_step(on_step, probe);
@@ -320,8 +241,9 @@ static int put(const char *name, const void *bytes, size_t length)
 	return 0;
 }
 
-static int step_seed(struct probe *probe)
+static int step_seed(void *context)
 {
+	struct probe *probe = context;
 	LDR_AUTO_FREE uint8_t *old = NULL;
 	size_t length = version_bytes(probe, 0, &old);
 	int rc = put("sentinel", "sentinel", 8) | put("foreign", "", 0);
@@ -334,14 +256,16 @@ static int step_seed(struct probe *probe)
 }
 
 /* The next publication finds nothing in its way, takes strays away, and is there afterwards. */
-static int step_recover(struct probe *probe)
+static int step_recover(void *context, unsigned acked)
 {
+	struct probe *probe = context;
 	unsigned version = probe->versions + 1, swept;
 	LDR_AUTO_ROOT struct ldr_root *root = NULL;
 	LDR_AUTO_FREE uint8_t *wanted = NULL, *found = NULL;
 	size_t length = version_bytes(probe, version, &wanted), got;
 	struct ldr_error err = {0};
 
+	(void)acked; /* the oracle knows it */
 	if (publish_real(probe, version, LDR_SYNC_FILE_AND_FOLDER) != 0)
 		return 1;
 	if (ldr_root_open(".", false, &root, &err) != LDR_OK ||
@@ -351,24 +275,6 @@ static int step_recover(struct probe *probe)
 		return 1;
 	}
 	return got == length && memcmp(wanted, found, length) == 0 ? 0 : 1;
-}
-
-static int step_serve(struct probe *probe)
-{
-	char folder[1024];
-
-	while (fgets(folder, sizeof(folder), stdin)) {
-		int rc = 1;
-
-		folder[strcspn(folder, "\t\n")] = 0; /* the rest is of no use here */
-		if (chdir(folder) == 0)
-			rc = step_recover(probe);
-		if (chdir("/") != 0)
-			return complain("/");
-		printf("%d\n", rc);
-		fflush(stdout);
-	}
-	return 0;
 }
 
 static void print_version(const struct probe *probe, unsigned version)
@@ -399,8 +305,9 @@ static void print_fixed(const char *name, const void *bytes, size_t length)
 	printf("{\"name\": \"%s\", \"sha256\": \"%s\"}", name, hex);
 }
 
-static int step_describe(struct probe *probe)
+static int step_describe(void *context)
 {
+	const struct probe *probe = context;
 	LDR_AUTO_FREE uint8_t *old = NULL;
 	size_t length = version_bytes(probe, 0, &old);
 
@@ -459,15 +366,12 @@ static bool take(struct probe *probe, const char *option, const char *value, boo
 
 int main(int argc, char **argv)
 {
-	static const struct {
-		const char *name;
-		int (*run)(struct probe *probe);
-	} steps[] = {{"--describe", step_describe},
-		     {"--seed", step_seed},
-		     {"--run", step_run},
-		     {"--recover", step_recover},
-		     {"--serve", step_serve}};
-	struct probe probe = {.size = 12305, .versions = 1, .policy_name = "folder"};
+	struct probe probe = {.size = 12305,
+			      .versions = 1,
+			      .policy_name = "folder",
+			      .teller = {.folder = ".", .temporaries = TEMPORARY}};
+	const struct crash_steps steps = {"publish", step_describe, step_seed,
+					  step_run,  step_recover,  &probe};
 	bool good = argc > 1, both;
 
 	for (int i = 1; good && i < argc - 1; i += both ? 2 : 1)
@@ -477,10 +381,5 @@ int main(int argc, char **argv)
 		fprintf(stderr, "publish: see the head of its source for what it takes\n");
 		return 2;
 	}
-	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
-		if (strcmp(argv[argc - 1], steps[i].name) == 0)
-			return steps[i].run(&probe);
-	}
-	fprintf(stderr, "publish: no step %s\n", argv[argc - 1]);
-	return 2;
+	return crash_drive(&steps, argv[argc - 1]);
 }

@@ -39,10 +39,10 @@
  *                the temporary is started, not waited for)
  *   --recover    on a recovered file system, after the observation: completes or publishes again, reads
  *                back; exit status 0 when all is well, 77 when it lacks what it needs to tell
+ *                CRASHLAB_ACKED is the number of the last acknowledged version (rule 2's acked(last))
  *   --serve      (where the description says "serves") the same as --recover, many times without being
  *                started anew: each line on standard input names a folder to recover in, then a tab
- *                and the number of the last acknowledged version (rule 2's acked(last)); when that
- *                is done and no file in it is open nor the working folder, the exit status is
+ *                and that number; when that is done and no file in it is open nor the working folder, the exit status is
  *                printed as a line
  *
  * Threads: pure functions of their arguments; no I/O, no allocation.

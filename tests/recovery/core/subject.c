@@ -37,10 +37,12 @@ int crash_subject_recover(const struct crash_subject *subject, struct crash_serv
 {
 	const char *argv[CRASH_WORDS_MAX + 2];
 	struct crash_spawn spawn = {.argv = argv, .folder = "/", .output = output};
-	char line[NAME_BYTES];
+	char line[NAME_BYTES], told[48];
+	const char *const env[] = {told, NULL};
 
+	snprintf(told, sizeof(told), "CRASHLAB_ACKED=%zu", acked);
 	if (!subject->serves)
-		return crash_subject_step(subject, "--recover", folder, NULL, output);
+		return crash_subject_step(subject, "--recover", folder, env, output);
 	memcpy(argv, subject->argv, sizeof(argv));
 	argv[subject->words] = "--serve";
 	argv[subject->words + 1] = NULL;

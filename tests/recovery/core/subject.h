@@ -46,7 +46,7 @@ void crash_subject_dispose(struct crash_subject *subject);
 int crash_subject_step(const struct crash_subject *subject, const char *step, const char *folder,
 		       const char *const *env, const char *output);
 /* The recovery of one folder: by the server where there can be one, which is started on the first
- * call, else by a step. acked is told to a server only. */
+ * call, else by a step. */
 int crash_subject_recover(const struct crash_subject *subject, struct crash_server *server,
 			  const char *folder, size_t acked, const char *output);
 

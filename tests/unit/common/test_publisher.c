@@ -78,6 +78,7 @@ static void publish_and_look(enum ldr_sync sync, enum ldr_condition_kind conditi
 	cr_expect_eq(result.folder_synced, sync == LDR_SYNC_FILE_AND_FOLDER);
 	cr_expect_eq(result.cleanup, LDR_OK);
 	cr_expect_eq(ldr_seam_calls(LDR_SEAM_SYNC), syncs, "syncs by policy");
+	cr_expect_eq(ldr_seam_calls(LDR_SEAM_SYNC_FOLDER), syncs / 2, "the second is the folder's");
 	cr_expect_eq(ldr_seam_calls(LDR_SEAM_LOCK), condition == LDR_IF_MATCHING ? 2u : 1u,
 		     "the folder is locked only for a stamp");
 	cr_expect(scratch_is(&scratch, "file", large, length));
@@ -115,6 +116,7 @@ Test(publisher, defaults_modes_and_parents)
 	cr_assert_eq(ldr_publish(root, "a/b/c", "x", 1, &options, NULL, NULL), LDR_OK);
 	cr_expect_eq(scratch_mode(&scratch, "a/b/c"), 0755u);
 	cr_expect_eq(ldr_seam_calls(LDR_SEAM_SYNC), 4u, "each new name, the file, its folder");
+	cr_expect_eq(ldr_seam_calls(LDR_SEAM_SYNC_FOLDER), 3u);
 	ldr_seam_reset();
 	cr_assert_eq(ldr_publish(root, "a/b/d", "x", 1, &options, NULL, NULL), LDR_OK);
 	cr_expect_eq(ldr_seam_calls(LDR_SEAM_SYNC), 2u);
