@@ -49,10 +49,19 @@ mutants() {
 	echo "mutant-lying-device expect=violations inject=none models=lying -- @publish --replace"
 }
 
-# The cache, the installer and the server. A state costs 30 to 400 ms, so the gate takes declared samples.
-products() { # samples of cache, fetch, larderd, and of their mutants
+# Batches, the cache, the installer and the server. A state of the last three costs 30 to 400 ms, so the gate takes declared samples.
+products() { # samples of cache, fetch, larderd, of their mutants, of batches
 	local here subjects=${SUBJECTS:-}
 	here=$(cd "$(dirname "$0")" && pwd)
+	echo "batch inject=none,all sample=$5 models=$everything cuts=4 max=200000 -- @batch"
+	batch_mutant no-file-sync inject=all "sample=$4"
+	batch_mutant no-folder-sync inject=none "sample=$4"
+	batch_mutant no-plan-sync inject=all "sample=$4"
+	batch_mutant no-record-sync inject=none "sample=$4"
+	batch_mutant rename-first inject=all "sample=$4"
+	batch_mutant early-ack inject=none "sample=$4"
+	# The record's own sync takes the changes along, but for btrfs.
+	batch_mutant no-change-sync inject=none "sample=$4 legs=btrfs"
 	echo "cache inject=none sample=$1 models=$everything cuts=4 max=200000 -- @cache"
 	echo "mutant-cache-no-sync expect=violations inject=none sample=$4 models=prefix,subset max=200000 -- @cache --mutant no-sync"
 	if [ -z "$subjects" ]; then
@@ -63,7 +72,13 @@ products() { # samples of cache, fetch, larderd, and of their mutants
 	echo "mutant-fetch-no-sync expect=violations inject=none sample=$4 models=prefix max=200000 -- $here/fetch.sh $subjects --mutant no-sync"
 	echo "larderd inject=none sample=$3 models=$everything cuts=4 max=200000 -- $here/serve.sh $subjects"
 	echo "mutant-larderd-no-sync expect=violations inject=none sample=$4 models=prefix max=200000 -- $here/serve.sh $subjects --mutant no-sync"
+	# Few states show it (the channel's move comes last), so all prefixes are taken.
+	echo "mutant-larderd-no-folder-sync legs=ext4,xfs expect=violations inject=none models=prefix max=200000 -- $here/serve.sh $subjects --mutant no-folder-sync"
 	pending "retention: larder gc is not there yet"
+}
+
+batch_mutant() { # name, injection, keys
+	echo "mutant-batch-$1 expect=violations $2 models=prefix max=200000 $3 -- @batch --mutant $1"
 }
 
 pending() {
@@ -85,7 +100,7 @@ gate)
 	echo "history inject=random:2 sample=150 models=$everything cuts=8 max=200000 -- @publish --replace --versions 6 --size 9000"
 	control create
 	control replace
-	products 120 60 24 24
+	products 120 60 24 24 100
 	mutants
 	;;
 full)
@@ -99,7 +114,7 @@ full)
 	echo "history inject=none,random:8 models=$everything cuts=8 max=200000 -- @publish --replace --versions 6 --size 9000"
 	control create
 	control replace
-	products 0 0 0 100
+	products 0 0 0 100 0
 	mutants
 	;;
 mutants) mutants ;;
