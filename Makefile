@@ -371,10 +371,12 @@ check-install: all ## an installed copy compiles and links
 
 # ---- using -----------------------------------------------------------------------------------------
 
-.PHONY: bench demo install clean help compile_commands.json
+.PHONY: bench bench-artifacts demo install clean help compile_commands.json
 bench: benches all ## the benchmarks against their peers, as ratios
 	@test -e bench/run.sh || { echo "no benchmark runner yet" >&2; exit 1; }
 	BUILD=$(B) bash bench/run.sh
+bench-artifacts: benches all ## evidence of the streaming benchmarks on this machine, into build/bench/artifacts
+	BUILD=$(B) bash bench/artifacts.sh
 demo: ## two real releases published, installed, updated and read back over loopback
 	sh deploy/demo.sh
 install: all ## programs, library and headers, below DESTDIR= and PREFIX=

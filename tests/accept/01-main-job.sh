@@ -14,22 +14,11 @@ LARDER=$BUILD/larder LARDERD=$BUILD/larderd
 LARDER_CORPORA=${LARDER_CORPORA:-${XDG_CACHE_HOME:-$HOME/.cache}/larder-corpora}
 WORK=$(mktemp -d "${TMPDIR:-/tmp}/larder-accept.XXXXXX")
 export ROOT BUILD LARDER LARDERD LARDER_CORPORA WORK LARDER_CACHE="$WORK/cache"
-FAILED=0
 
 . "$ROOT/tests/scenario/lib.sh"
 trap 'stop_all; cd /; chmod -R u+rwX "$WORK"; rm -rf "$WORK"' EXIT
+. "$ROOT/tests/accept/lib.rows.sh"
 
-row() { # text figure limit verdict
-	printf '%-86s %16s  %-12s %s\n' "$1" "$2" "$3" "$4"
-	[ "$4" != FAIL ] || FAILED=$((FAILED + 1))
-}
-sign() { [ "$1" = -ge ] && echo ">=" || echo "<="; }
-# item TEXT FIGURE OP LIMIT
-item() {
-	case $(check_number x "$2" "$3" "$4") in ok*) row "$1" "$2" "$(sign "$3") $4" PASS ;; *) row "$1" "${2:-none}" "$(sign "$3") $4" FAIL ;; esac
-}
-# holds TEXT CMD...   a yes or no
-holds() { if "${@:2}" >"$WORK/out" 2>"$WORK/err"; then row "$1" yes yes PASS; else row "$1" no yes FAIL; tail -n 3 "$WORK/err"; fi; }
 part() { case " ${PARTS:-exact small step speed scenarios} " in *" $1 "*) return 0 ;; esac; return 1; }
 have() { [ -d "$LARDER_CORPORA/$1/1" ] || { row "$2" "no corpus $1" "" SKIP; return 1; }; }
 value() { json "$1" "$WORK/json"; }

@@ -13,34 +13,12 @@ LARDER_CORPORA=${LARDER_CORPORA:-${XDG_CACHE_HOME:-$HOME/.cache}/larder-corpora}
 BENCH=$ROOT/build/release/bench/vfs_bench
 WORK=$(mktemp -d "${TMPDIR:-/tmp}/larder-accept.XXXXXX")
 export ROOT LARDER_CORPORA WORK
-FAILED=0
 
 . "$ROOT/tests/scenario/lib.sh"
 trap 'stop_all; cd /; chmod -R u+rwX "$WORK"; rm -rf "$WORK"' EXIT
+. "$ROOT/tests/accept/lib.rows.sh"
 
-row() { # text figure limit verdict
-	printf '%-86s %16s  %-12s %s\n' "$1" "$2" "$3" "$4"
-	[ "$4" != FAIL ] || FAILED=$((FAILED + 1))
-}
-# item TEXT FIGURE OP LIMIT
-item() {
-	local sign='<='
-	[ "$3" != -ge ] || sign='>='
-	case $(check_number x "$2" "$3" "$4") in ok*) row "$1" "$2" "$sign $4" PASS ;; *) row "$1" "${2:-none}" "$sign $4" FAIL ;; esac
-}
-# holds TEXT CMD...   a yes or no
-holds() { if "${@:2}" >"$WORK/out" 2>"$WORK/err"; then row "$1" yes yes PASS; else row "$1" no yes FAIL; tail -n 3 "$WORK/err" "$WORK/out"; fi; }
 part() { case " ${PARTS:-contract trees threads limits allocations speed} " in *" $1 "*) return 0 ;; esac; return 1; }
-
-# suite TEXT MAKE-ARGUMENTS...   failed cases of a suite that ran at least one.
-suite() {
-	local good bad
-	make -s -C "$ROOT" "${@:2}" >"$WORK/suite.out" 2>&1
-	read -r good _ bad _ < <(tail -n 1 "$WORK/suite.out" | grep -E '^[0-9]+ passed, [0-9]+ failed')
-	[ "${good:-0}" -gt 0 ] || bad=${bad:-1}
-	item "$1: failed cases (of $((${good:-0} + ${bad:-1})))" "${bad:-1}" -le 0
-	grep 'not ok ' "$WORK/suite.out"
-}
 
 echo "# $(date -u +%FT%TZ), $(nproc) processors, $(uname -sr)"
 
