@@ -21,6 +21,8 @@ esac
 [ -z "${LEGS:-}" ] || owed_states=1 owed_cuts=1
 rm -rf "$OUT"
 mkdir -p "$OUT" || exit 1
+CRASHLAB_REVISION=${CRASHLAB_REVISION:-$(tests/recovery/revision.sh)} || exit 1
+export CRASHLAB_REVISION
 rc=0 unavailable=0
 
 note() { # exit status of a part

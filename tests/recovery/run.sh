@@ -52,6 +52,8 @@ simulate --replace --mutant correct
 
 # ---- block states: real file systems, as root ----------------------------------------------------------
 
+CRASHLAB_REVISION=${CRASHLAB_REVISION:-$("$ROOT/tests/recovery/revision.sh")} || exit 1
+export CRASHLAB_REVISION
 # What this machine lacks is a skip line of crashlab's and its exit status 77.
 "$ROOT/tests/recovery/campaign.sh" quick >"$WORK/campaign" || exit 1
 "$PROGRAMS_OF_RECOVERY/cli/crashlab" run --campaign "$WORK/campaign" --out "$WORK/blocks"

@@ -10,6 +10,8 @@
  *   enumerate LOG [--models A,..] [--grain N]   the states of a log (ours or of dm-log-writes); no root
  *   clean DIR                     takes away what a killed run or replay left in DIR
  *
+ * Records name the source by CRASHLAB_REVISION, which run, selftest and record need (revision.sh).
+ *
  * Results: DIR/cases.jsonl (one JSON line a recording), DIR/failures/NAME.LEG.INJECT/ {seed.img, log,
  * case.json}, and on standard output "ok|not ok|skip NAME" lines and a last line of counts.
  * Exit status: 0 all well, 1 a rule is broken or a recording could not be judged, 2 usage, 77 a facility is
@@ -27,6 +29,7 @@
 #include <unistd.h>
 
 #include "common/bytes.h"
+#include "tests/recovery/core/facts.h"
 #include "tests/recovery/core/kept.h"
 #include "tests/recovery/core/lab.h"
 
@@ -217,6 +220,8 @@ static int run_plan(const struct crash_plan *plan, const struct options *options
 	struct totals totals = {0};
 	enum ldr_status status;
 
+	if (!crash_facts_revision())
+		return usage("CRASHLAB_REVISION is not set: tests/recovery/revision.sh prints it");
 	if (options->fs && !crash_plan_legs(options->fs, &lab.legs))
 		return usage("an unknown leg in --fs");
 	if (!locate(programs, recorder, sizeof(recorder)) || make_out(options->out, out) != 0)

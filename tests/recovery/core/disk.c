@@ -25,8 +25,8 @@
 #define UUID_EXT4 "5d6a1c1e-4d1f-4b43-9d3f-0c5a6b1e7f01"
 #define UUID_XFS "5d6a1c1e-4d1f-4b43-9d3f-0c5a6b1e7f02"
 
-#define MKFS_EXT4                                                     \
-	"mkfs.ext4", "-q", "-F", "-b", "4096", "-U", UUID_EXT4, "-E", \
+#define MKFS_EXT4                                               \
+	"mkfs.ext4", "-F", "-b", "4096", "-U", UUID_EXT4, "-E", \
 		"lazy_itable_init=0,lazy_journal_init=0,hash_seed=" UUID_EXT4
 #define MiB (UINT64_C(1) << 20)
 
@@ -53,14 +53,14 @@ const struct crash_leg crash_legs[] = {
 	{.name = "xfs",
 	 .type = "xfs",
 	 .image_bytes = 320 * MiB,
-	 .mkfs = {"mkfs.xfs", "-q", "-f", "-m", "uuid=" UUID_XFS},
+	 .mkfs = {"mkfs.xfs", "-f", "-m", "uuid=" UUID_XFS},
 	 .fsck = {"xfs_repair", "-n", "-f"},
 	 .options = "nodiscard,nouuid",
 	 .commit_kind = "c"},
 	{.name = "btrfs",
 	 .type = "btrfs",
 	 .image_bytes = 128 * MiB,
-	 .mkfs = {"mkfs.btrfs", "-q", "-f"},
+	 .mkfs = {"mkfs.btrfs", "-f"},
 	 .fsck = {"btrfs", "check", "--readonly"},
 	 .options = "nodiscard",
 	 .commit_kind = "t",
@@ -235,19 +235,36 @@ enum ldr_status crash_disk_unmount(const char *mountpoint, crash_unmount_call *c
 			UNMOUNT_TRIES);
 }
 
-void crash_disk_observed_options(const char *mountpoint, char *out_text, size_t room)
+/* 1 or 0 as the loop device says; -1: it says nothing. */
+static int direct_io_of(const char *node)
+{
+	const char *slash = strrchr(node, '/');
+	char path[CRASH_PATH_BYTES], digit = 0;
+	LDR_AUTO_FD int fd = -1;
+
+	snprintf(path, sizeof(path), "/sys/block/%s/loop/dio", slash ? slash + 1 : node);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || read(fd, &digit, 1) != 1 || digit < '0' || digit > '1')
+		return -1;
+	return digit - '0';
+}
+
+void crash_disk_observe(const char *mountpoint, char *out_options, size_t room, int *out_direct_io)
 {
 	FILE *file = fopen("/proc/self/mounts", "re");
 	char line[2048], *word[4];
 
-	out_text[0] = 0;
+	out_options[0] = 0;
+	*out_direct_io = -1;
 	while (file && fgets(line, sizeof(line), file)) {
 		char *rest = line;
 
 		for (size_t i = 0; i < 4; i++)
 			word[i] = rest ? strsep(&rest, " ") : NULL;
-		if (word[3] && strcmp(word[1], mountpoint) == 0)
-			snprintf(out_text, room, "%s", word[3]);
+		if (!word[3] || strcmp(word[1], mountpoint) != 0)
+			continue;
+		snprintf(out_options, room, "%s", word[3]);
+		*out_direct_io = direct_io_of(word[0]);
 	}
 	if (file)
 		fclose(file);

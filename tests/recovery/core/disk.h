@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/digest.h"
 #include "common/error.h"
 #include "tests/recovery/core/states.h"
 
@@ -63,8 +64,8 @@ typedef int crash_unmount_call(const char *path, int flags);
 /* With call = umount2. LDR_EAGAIN: still busy after the bounded time. */
 enum ldr_status crash_disk_unmount(const char *mountpoint, crash_unmount_call *call,
 				   struct ldr_error *err);
-/* The options that the kernel reports for a mount. */
-void crash_disk_observed_options(const char *mountpoint, char *out_text, size_t room);
+/* The options that the kernel reports for a mount, and whether its loop device has direct I/O (1, 0; -1: not known). */
+void crash_disk_observe(const char *mountpoint, char *out_options, size_t room, int *out_direct_io);
 
 /* The bytes of an image that are not zero, in memory. */
 struct crash_extent {
@@ -82,6 +83,9 @@ struct crash_seed {
 enum ldr_status crash_seed_load(const char *path, struct crash_seed *out_seed,
 				struct ldr_error *err);
 void crash_seed_dispose(struct crash_seed *seed);
+/* The digest of an image: of offset (8 bytes, little-endian) and bytes of each 4 KiB that are not all zero, in order. */
+enum ldr_status crash_seed_digest(const struct crash_seed *seed, struct ldr_id *out_id,
+				  struct ldr_error *err);
 
 /* Makes the image (an open file) what a crash in that state leaves: the seed, all records before the base,
  * the pieces. */

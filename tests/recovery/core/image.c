@@ -129,6 +129,30 @@ void crash_seed_dispose(struct crash_seed *seed)
 	memset(seed, 0, sizeof(*seed));
 }
 
+enum ldr_status crash_seed_digest(const struct crash_seed *seed, struct ldr_id *out_id,
+				  struct ldr_error *err)
+{
+	LDR_AUTO_HASHER struct ldr_hasher *hasher = ldr_hasher_new();
+	uint8_t head[8];
+
+	if (!hasher)
+		return ldr_fail(err, LDR_ENOMEM, "no memory for a digest");
+	ldr_hasher_begin(hasher);
+	for (size_t i = 0; i < seed->extent_count; i++) {
+		const struct crash_extent *extent = &seed->extents[i];
+
+		for (size_t at = 0; at < extent->length; at += BLOCK) {
+			size_t length = extent->length - at < BLOCK ? extent->length - at : BLOCK;
+
+			ldr_put_le(head, 8, extent->offset + at);
+			ldr_hasher_update(hasher, head, sizeof(head));
+			ldr_hasher_update(hasher, seed->data + extent->at + at, length);
+		}
+	}
+	ldr_hasher_end(hasher, out_id);
+	return LDR_OK;
+}
+
 static enum ldr_status put_seed(int fd, const struct crash_seed *seed, struct ldr_error *err)
 {
 	enum ldr_status status = LDR_OK;

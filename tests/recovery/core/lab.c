@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "common/bytes.h"
+#include "tests/recovery/core/facts.h"
 #include "tests/recovery/core/process.h"
 
 #define WORKERS_MAX 64
@@ -49,40 +50,6 @@ struct campaign {
 	const struct crash_lab *lab;
 	struct shared *shared;
 };
-
-/* ---- tools ---------------------------------------------------------------------------------------- */
-
-static void tool_digest(json_t *tools, const char *name, const char *path)
-{
-	LDR_AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
-	char hex[LDR_ID_HEX_CHARS + 1] = "";
-	struct stat found;
-	struct ldr_id id;
-	void *bytes;
-
-	if (fd < 0 || fstat(fd, &found) != 0 || found.st_size == 0)
-		return;
-	bytes = mmap(NULL, (size_t)found.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-	if (bytes == MAP_FAILED)
-		return;
-	if (ldr_digest_once(bytes, (size_t)found.st_size, &id, NULL) == LDR_OK)
-		ldr_id_to_hex(&id, hex);
-	munmap(bytes, (size_t)found.st_size);
-	json_object_set_new(tools, name, json_string(hex));
-}
-
-static void tools_of(struct worker *worker)
-{
-	char path[CRASH_PATH_BYTES];
-
-	worker->tools = json_object();
-	tool_digest(worker->tools, "crashlab", "/proc/self/exe");
-	tool_digest(worker->tools, "crashdisk", worker->lab->recorder);
-	for (size_t i = 0; i < crash_leg_count; i++) {
-		if (crash_find_program(crash_legs[i].mkfs[0], path, sizeof(path)))
-			tool_digest(worker->tools, crash_legs[i].mkfs[0], path);
-	}
-}
 
 /* ---- processes ------------------------------------------------------------------------------------ */
 
@@ -274,7 +241,7 @@ static void one_item(struct worker *worker)
 		note_failure(worker, "subject", 127);
 		return;
 	}
-	tool_digest(worker->tools, "subject", path);
+	crash_facts_digest(worker->tools, "subject", path);
 	if (crash_subject_describe(&worker->subject, worker->place.output, &err) != LDR_OK) {
 		snprintf(worker->outcome->text, sizeof(worker->outcome->text), "%.500s", err.text);
 		note_failure(worker, "describe", 1);
@@ -295,7 +262,7 @@ static int work(struct worker *worker)
 	const struct crash_lab *lab = worker->lab;
 	size_t total = lab->plan->count * crash_leg_count, index;
 
-	tools_of(worker);
+	worker->tools = crash_facts_tools(lab->programs, lab->recorder);
 	while ((index = atomic_fetch_add(&worker->shared->next, 1)) < total) {
 		unsigned leg = (unsigned)(index % crash_leg_count);
 

@@ -211,8 +211,14 @@ enum ldr_status crash_record_run(const struct crash_place *place, const struct c
 		status = mounted(place, leg, disk, true, err);
 	if (status)
 		return status;
-	crash_disk_observed_options(place->mount, recording->options, sizeof(recording->options));
-	status = order_fault(place, fault, err);
+	crash_disk_observe(place->mount, recording->options, sizeof(recording->options),
+			   &recording->direct_io);
+	if (recording->direct_io == 1)
+		status = order_fault(place, fault, err);
+	else
+		status = ldr_fail(err, LDR_EUNSUPPORTED,
+				  "direct I/O of the loop device: asked for, found %d",
+				  recording->direct_io);
 	if (!status)
 		recording->subject_status = run_subject(place, subject, inject);
 	if (crash_disk_unmount(place->mount, umount2, status ? NULL : err) != LDR_OK)

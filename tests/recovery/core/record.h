@@ -10,6 +10,7 @@
  *     itself for ever.
  *  2. The recorder dies with the process that opened it.
  *  3. The subject's time is limited, and so is the unmounting.
+ *  4. Without direct I/O a flush may overtake a write: such a recording is refused.
  *
  * Threads: none.
  */
@@ -51,6 +52,7 @@ struct crash_recording {
 	struct crash_log log;
 	int subject_status;
 	char options[256]; /* of the mount, as the kernel reports them */
+	int direct_io;     /* of the loop device, likewise */
 };
 
 /* Makes the seed image: format, then the subject's --seed. In a namespace of its own. */

@@ -11,11 +11,11 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "common/bytes.h"
+#include "tests/recovery/core/facts.h"
 
 #define FAILURES_LISTED 20
 
@@ -28,6 +28,7 @@ struct tally {
 	size_t fsck_bad;
 	uint32_t *state_us; /* owns: one for each replayed state */
 	size_t replayed;
+	struct ldr_id seed_sha256;
 	json_t *failures; /* owns */
 };
 
@@ -164,14 +165,20 @@ static enum ldr_status keep(const struct crash_trial *trial,
 
 /* ---- the record -------------------------------------------------------------------------------------- */
 
+static void put_id(json_t *object, const char *field, const struct ldr_id *id)
+{
+	char hex[LDR_ID_HEX_CHARS + 1];
+
+	ldr_id_to_hex(id, hex);
+	json_object_set_new(object, field, json_string(hex));
+}
+
 static void put_digest(json_t *object, const char *field, const void *bytes, size_t length)
 {
-	char hex[LDR_ID_HEX_CHARS + 1] = "";
 	struct ldr_id id;
 
 	if (ldr_digest_once(bytes, length, &id, NULL) == LDR_OK)
-		ldr_id_to_hex(&id, hex);
-	json_object_set_new(object, field, json_string(hex));
+		put_id(object, field, &id);
 }
 
 static json_t *models_of(const struct tally *tally)
@@ -251,27 +258,30 @@ static void put_system(const struct crash_trial *trial, const struct crash_recor
 		       json_t *record)
 {
 	const struct crash_leg *leg = trial->leg;
-	struct utsname system;
+	const char *revision = crash_facts_revision();
 	char path[CRASH_PATH_BYTES + 64], text[4096];
 	ssize_t got = 0;
 
-	uname(&system);
 	snprintf(path, sizeof(path), "%s/%s.mkfs", trial->place->folder, leg->name);
 	{
 		LDR_AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
 
 		got = fd < 0 ? 0 : read(fd, text, sizeof(text));
 	}
-	json_object_set_new(record, "kernel", json_string(system.release));
-	json_object_set_new(record, "machine", json_string(system.machine));
+	crash_facts_put_host(record, trial->place->folder, trial->out_folder);
+	if (revision)
+		json_object_set_new(record, "revision", json_string(revision));
 	json_object_set_new(record, "fs", json_string(leg->type));
 	json_object_set_new(record, "mkfs", words_of(leg->mkfs, CRASH_MKFS_WORDS));
-	json_object_set_new(record, "mkfs_output", json_stringn(text, got > 0 ? (size_t)got : 0));
+	crash_facts_put_text(record, "mkfs_output", text, got > 0 ? (size_t)got : 0);
+	json_object_set_new(record, "fsck_command",
+			    words_of(leg->fsck, sizeof(leg->fsck) / sizeof(leg->fsck[0])));
 	json_object_set_new(record, "image_bytes", json_integer((json_int_t)leg->image_bytes));
 	json_object_set_new(record, "mount_options_requested",
 			    json_sprintf("noatime,%s", leg->options));
 	json_object_set_new(record, "mount_options_observed", json_string(recording->options));
-	json_object_set_new(record, "direct_io", json_true());
+	if (recording->direct_io >= 0)
+		json_object_set_new(record, "direct_io", json_boolean(recording->direct_io));
 }
 
 static json_t *record_of(const struct crash_trial *trial, const struct crash_recording *recording,
@@ -295,6 +305,7 @@ static json_t *record_of(const struct crash_trial *trial, const struct crash_rec
 				    : json_null());
 	json_object_set_new(record, "subject_status", json_integer(recording->subject_status));
 	put_system(trial, recording, record);
+	put_id(record, "seed_sha256", &tally->seed_sha256);
 	put_digest(record, "log_sha256", recording->bytes, recording->length);
 	json_object_set_new(record, "records",
 			    json_pack("{s:i, s:i, s:i}", "W", (int)log->write_count, "F",
@@ -333,12 +344,14 @@ static enum ldr_status write_record(const struct crash_trial *trial,
 {
 	json_t *record = record_of(trial, recording, states, tally);
 	char *text = json_dumps(record, JSON_COMPACT | JSON_PRESERVE_ORDER);
-	char path[CRASH_PATH_BYTES], *line = NULL;
+	char path[CRASH_PATH_BYTES], wrong[160], *line = NULL;
 	int length = text ? asprintf(&line, "%s\n", text) : -1;
 	enum ldr_status status = length > 0 ? LDR_OK
 					    : ldr_fail(err, LDR_ENOMEM, "no memory for a record");
 
 	snprintf(path, sizeof(path), "%s/cases.jsonl", trial->out_folder);
+	if (!status && !crash_facts_check(record, wrong, sizeof(wrong)))
+		status = ldr_fail(err, LDR_ECORRUPT, "record: %s", wrong);
 	/* One write: other workers append to the same file. */
 	if (!status)
 		status = write_file(path, line, (size_t)length, O_APPEND, err);
@@ -360,6 +373,13 @@ static bool chosen(uint64_t *random, size_t left, size_t wanted)
 {
 	*random = *random * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
 	return (*random >> 33) % left < wanted;
+}
+
+static size_t wanted_of(const struct crash_trial *trial, const struct crash_bench *bench)
+{
+	size_t sample = trial->item->sample, count = bench->states->count;
+
+	return sample && sample < count ? sample : count;
 }
 
 static void fsck(struct crash_bench *bench, struct tally *tally, struct crash_violations *found)
@@ -384,12 +404,14 @@ static enum ldr_status judge(const struct crash_trial *trial, struct crash_bench
 	struct crash_violations found;
 	uint64_t began = now_us();
 	enum ldr_status status = crash_bench_judge(bench, state, &found, err);
-	size_t every = trial->item->fsck ? bench->states->count / trial->item->fsck + 1 : 0;
+	size_t every = trial->item->fsck ? wanted_of(trial, bench) / trial->item->fsck + 1 : 0;
 
 	if (status)
 		return ldr_error_prefix(err, status, "state %s", state->name);
 	tally->state_us[tally->replayed++] = (uint32_t)(now_us() - began);
-	if (every && number % every == 0 && bench->look.seen.mount_errno == 0)
+	/* In the middle of each part: the very first state is the disk as it was before. */
+	if (every && (tally->replayed - 1) % every == every / 2 &&
+	    bench->look.seen.mount_errno == 0)
 		fsck(bench, tally, &found);
 	tally->states[model]++;
 	tally->mount_failures += bench->look.seen.mount_errno != 0;
@@ -406,9 +428,7 @@ static enum ldr_status judge(const struct crash_trial *trial, struct crash_bench
 static enum ldr_status replay(const struct crash_trial *trial, struct crash_bench *bench,
 			      struct tally *tally, struct ldr_error *err)
 {
-	size_t count = bench->states->count;
-	size_t wanted = trial->item->sample && trial->item->sample < count ? trial->item->sample
-									   : count;
+	size_t count = bench->states->count, wanted = wanted_of(trial, bench);
 	uint64_t random = trial->seed;
 	enum ldr_status status = LDR_OK;
 
@@ -443,6 +463,8 @@ static enum ldr_status replay_all(const struct crash_trial *trial,
 	bench.image_fd = fd;
 	bench.seed = &seed;
 	status = crash_seed_load(trial->place->seed, &seed, err);
+	if (!status)
+		status = crash_seed_digest(&seed, &tally->seed_sha256, err);
 	if (!status)
 		status = crash_look_init(&bench.look, err);
 	if (!status)
