@@ -8,11 +8,17 @@
  *
  *   pending -> claimed -> landed        claimed -> pending (wrong bytes)        pending -> failed
  *
+ * Who wants several blocks and waits with no thread watches their flights as a group: it is told when the
+ * last of them has ended, and until it leaves, each that landed stays in the table, so that it finds the
+ * bytes there whatever has become of the caches.
+ *
  * Invariants
  *  1. A block with one length has at most one flight in the table. (The same id with two lengths has two,
  *     so that a lying tree spoils its own reading only.)
- *  2. Whoever leads a flight makes it land or fail before it returns to its caller.
+ *  2. Whoever leads a flight asks upwards for it, and the end of what was asked ends the flight.
  *  3. bytes are set once, before landed, and stay until the last reference goes.
+ *  4. A flight's priority is the first among those of its groups and of the threads that wait for it.
+ *     Groups come and go; a thread stays till the end.
  *
  * Threads: any. Locks: LDR_RANK_SOURCE over the table and all states, never held over I/O.
  */
@@ -24,6 +30,7 @@
 
 #include "common/error.h"
 #include "common/lock.h"
+#include "common/wait.h"
 #include "packs/block.h"
 
 #define LDR_FLIGHT_HEADS 256u
@@ -35,9 +42,36 @@ enum ldr_flight_state {
 	LDR_FLIGHT_FAILED,
 };
 
+struct ldr_ask;
+struct ldr_flight_group;
+
+/* One flight of a group. */
+struct ldr_flight_watch {
+	struct ldr_flight_watch *next; /* at its flight */
+	struct ldr_flight_group *group;
+	struct ldr_flight *flight; /* shares */
+	bool leads;                /* it was made for this group */
+};
+
+struct ldr_flight_group {
+	void (*ended)(struct ldr_flight_group *group); /* from any thread, no lock held */
+	enum ldr_priority priority;
+	struct ldr_flight_watch *watches;
+	size_t count;
+	size_t left;                   /* flights that have not ended */
+	bool telling;                  /* ended is being called */
+	struct ldr_flight_group *next; /* among those to be told */
+	struct ldr_error error;        /* of the flight that failed first; status LDR_OK: none */
+	bool is_final; /* a flight failed that was this group's own, or asked for alone */
+};
+
 struct ldr_flight {
 	struct ldr_block_ref block;
 	struct ldr_flight *next; /* in its chain of the table */
+	struct ldr_flight_watch *watches;
+	struct ldr_ask *ask;       /* borrows; what will end it, NULL before and after */
+	enum ldr_priority threads; /* the first of those that wait for it; NO_THREAD */
+	bool in_table;
 	struct ldr_condition ended;
 	unsigned references;
 	enum ldr_flight_state state;
@@ -48,6 +82,7 @@ struct ldr_flight {
 
 struct ldr_flights {
 	struct ldr_mutex lock;
+	struct ldr_condition told; /* a group's ended has returned */
 	struct ldr_flight *heads[LDR_FLIGHT_HEADS];
 };
 
@@ -56,9 +91,12 @@ void ldr_flights_init(struct ldr_flights *flights);
 void ldr_flights_dispose(struct ldr_flights *flights);
 
 /* The flight of this block, made if there is none; the caller gets a reference. *out_leads: it was made,
- * and the caller asks upwards. NULL: out of memory. */
+ * and the caller asks upwards. NULL: out of memory. threads: of a thread that will wait, or
+ * LDR_FLIGHT_NO_THREAD. */
+#define LDR_FLIGHT_NO_THREAD ((enum ldr_priority)(LDR_PRIORITY_BACKGROUND + 1))
 struct ldr_flight *ldr_flights_join(struct ldr_flights *flights, const struct ldr_block_ref *block,
-				    bool alone, bool *out_leads);
+				    bool alone, enum ldr_priority threads, bool *out_leads);
+struct ldr_flight *ldr_flights_ref(struct ldr_flights *flights, struct ldr_flight *flight);
 void ldr_flights_unref(struct ldr_flights *flights, struct ldr_flight *flight);
 
 /* True: the caller decodes, then lands or gives back. False: it is here already, or being decoded. */
@@ -72,5 +110,13 @@ void ldr_flight_fail(struct ldr_flights *flights, struct ldr_flight *flight,
 /* Waits for the end: LDR_OK, or the failure's status with its text in err. */
 enum ldr_status ldr_flight_wait(struct ldr_flights *flights, struct ldr_flight *flight,
 				struct ldr_error *err);
+
+/* Watches the flights of group->watches (flight and leads are set, with a reference each, which becomes the
+ * group's). True: ended will be called once, unless the group leaves before. False: all have ended. */
+bool ldr_flights_watch(struct ldr_flights *flights, struct ldr_flight_group *group);
+/* No call of ended is under way or comes later. The references are the caller's again. */
+void ldr_flights_leave(struct ldr_flights *flights, struct ldr_flight_group *group);
+/* Under the lock. */
+enum ldr_priority ldr_flight_priority(const struct ldr_flight *flight);
 
 #endif

@@ -79,6 +79,7 @@ enum ldr_status ldr_source_new(struct ldr_memory_cache *memory, struct ldr_disk_
 	source->disk = disk;
 	ldr_flights_init(&source->flights);
 	ldr_mutex_init(&source->scratch_lock, LDR_RANK_LEAF);
+	ldr_mutex_init(&source->ask_lock, LDR_RANK_ASK);
 	*out_source = source;
 	return LDR_OK;
 }
@@ -97,6 +98,7 @@ void ldr_source_free(struct ldr_source *source)
 		scratch_free(scratch);
 	}
 	ldr_flights_dispose(&source->flights);
+	ldr_mutex_dispose(&source->ask_lock);
 	ldr_mutex_dispose(&source->scratch_lock);
 	free(source);
 }

@@ -19,8 +19,22 @@
 
 #include "cache/disk.h"
 #include "cache/memory.h"
+#include "common/wait.h"
 #include "packs/map.h"
 #include "packs/pack_reader.h"
+
+/* A request that nobody's thread waits for. Borrows wants until done has returned; arrived is that of
+ * ldr_upstream. Both are called from any thread, with no lock held. */
+struct ldr_upstream_request {
+	const struct ldr_placed_block *wants;
+	size_t count; /* at least 1 */
+	unsigned
+		priority; /* 0 is served first; LDR_PRIORITY_BACKGROUND leaves room for the others */
+	enum ldr_status (*arrived)(void *arrival, size_t want, const void *stored,
+				   struct ldr_error *err);
+	void (*done)(void *arrival, const struct ldr_error *error); /* status LDR_OK: all arrived */
+	void *arrival;
+};
 
 /* Blocks from above, in stored form (place.codec, place.stored_bytes). The upstream calls arrived for
  * each block it could get, from any thread, in any order, with bytes borrowed for the call; arrived
@@ -35,6 +49,12 @@ struct ldr_upstream {
 							    const void *stored,
 							    struct ldr_error *err),
 				 void *arrival, struct ldr_error *err);
+	/* The same without a thread that waits; NULL: there is only fetch. LDR_OK: done comes once, after
+	 * the last arrived, perhaps before start has returned. *out_ticket is set before either comes,
+	 * and names the request until done has returned. */
+	enum ldr_status (*start)(void *context, const struct ldr_upstream_request *request,
+				 void **out_ticket, struct ldr_error *err);
+	void (*set_priority)(void *context, void *ticket, unsigned priority);
 };
 
 struct ldr_source;
@@ -90,6 +110,21 @@ LDR_API enum ldr_status ldr_source_read_many(struct ldr_source *source,
 									const void *plain,
 									struct ldr_error *err),
 					     void *context, struct ldr_error *err);
+/* The same, without waiting for the upstream when there is a wait: LDR_EAGAIN, and the wait's ready comes
+ * (common/wait.h). All wants must lie in one window, so that what came stays until it is read; blocks are
+ * delivered again from the first when the caller comes again. */
+struct ldr_source_read {
+	const struct ldr_placed_block *wants;
+	size_t count;
+	size_t window_bytes;
+	enum ldr_status (*deliver)(void *context, size_t want, const void *plain,
+				   struct ldr_error *err);
+	void *context;
+	struct ldr_wait *wait; /* NULL: the calling thread waits */
+};
+LDR_API enum ldr_status ldr_source_read_or_wait(struct ldr_source *source,
+						const struct ldr_source_read *read,
+						struct ldr_error *err);
 /* True when the block can be had without the upstream. */
 LDR_API bool ldr_source_holds(struct ldr_source *source, const struct ldr_id *id);
 LDR_API void ldr_source_stat(struct ldr_source *source, struct ldr_source_stat *out);

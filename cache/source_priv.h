@@ -4,6 +4,8 @@
  *   source.c          making, what is held here, one block
  *   source_part.c     a part of a block out of a pack
  *   source_window.c   many blocks: look, ask upwards, hand over
+ *   source_ask.c      what is asked of the upstream, and what arrives
+ *   source_wait.c     readers that wait with no thread
  */
 #ifndef LDR_CACHE_SOURCE_PRIV_H
 #define LDR_CACHE_SOURCE_PRIV_H
@@ -33,6 +35,7 @@ struct ldr_source {
 	size_t pack_count;
 	struct ldr_upstream upstream;
 	struct ldr_flights flights;
+	struct ldr_mutex ask_lock; /* what the upstream is told of priorities */
 	struct ldr_mutex scratch_lock;
 	struct ldr_source_scratch *idle; /* owns, at most 16 */
 	unsigned idle_count;
@@ -90,5 +93,20 @@ enum ldr_status ldr_source_read_below(struct ldr_source *source,
 enum ldr_status ldr_source_read_above(struct ldr_source *source,
 				      const struct ldr_placed_block *want, void *plain,
 				      struct ldr_error *err);
+
+/* Asks upwards for flights that have just been made, and sees to it that they end. Takes both arrays, and a
+ * reference of its own to each flight. priority: of who is about to wait. */
+void ldr_source_ask(struct ldr_source *source, struct ldr_placed_block *wants,
+		    struct ldr_flight **flights, size_t count, enum ldr_priority priority);
+/* Somebody waits for it now or does not any more. */
+void ldr_source_flight_priority_changed(struct ldr_source *source, struct ldr_flight *flight);
+
+/* Takes the watches (flights with a reference each): whoever called comes again when all have ended. LDR_OK:
+ * they have. LDR_EAGAIN: the wait's ready comes. Else why it is no use to come again. */
+enum ldr_status ldr_source_wait_begin(struct ldr_source *source, struct ldr_wait *wait,
+				      struct ldr_flight_watch *watches, size_t count,
+				      struct ldr_error *err);
+/* Why the last thing that the wait stood for failed, if asking again is of no use; else LDR_OK. */
+enum ldr_status ldr_source_wait_verdict(const struct ldr_wait *wait, struct ldr_error *err);
 
 #endif

@@ -8,15 +8,14 @@
  * A block that was held when looked for and is not any more (evicted, or its bytes were bad) is read
  * alone, which is a window of one.
  *
+ * A window with a struct ldr_wait hands nothing over before all that it joined has ended: until then its
+ * reader goes away and comes again (source_wait.c).
+ *
  * Invariants
- *  1. What a window leads has ended before it waits for what others lead: so no two calls wait for
- *     each other.
- *  2. A leader looks once more into memory and disk before it asks upwards: between its first look and
+ *  1. A leader looks once more into memory and disk before it asks upwards: between its first look and
  *     its joining, the flight of somebody else may have landed there.
- *  3. A reader that shared a flight which failed together with others asks once for itself; one whose
+ *  2. A reader that shared a flight which failed together with others asks once for itself; one whose
  *     block was asked for alone shares the failure.
- *  4. An arrival goes into disk and memory before its flight ends, so that whoever does not find the
- *     flight finds the block.
  */
 #include "cache/source_priv.h"
 
@@ -29,8 +28,6 @@
 /* Bounds the tables of a window of tiny blocks. */
 #define WINDOW_BLOCKS 8192u
 
-/* ---- asking upwards ---- */
-
 /* What a want of a window waits for. */
 struct joined {
 	struct ldr_flight *flight; /* shares; NULL where the block is held here */
@@ -42,92 +39,13 @@ struct window {
 	const struct ldr_placed_block *wants; /* borrows */
 	size_t count;
 	bool alone;
-	struct joined *joined;          /* owns; one per want */
-	struct ldr_placed_block *asked; /* owns: the wants that go upwards, side by side */
-	size_t *led;                    /* owns: which wants these are */
+	struct ldr_wait *wait; /* NULL: the calling thread waits */
+	struct joined *joined; /* owns; one per want */
+	/* Owns, side by side: what goes upwards, and the flights that this ends. */
+	struct ldr_placed_block *asked;
+	struct ldr_flight **led;
 	size_t led_count;
 };
-
-static enum ldr_status decode_arrival(struct ldr_source *source,
-				      const struct ldr_placed_block *want, const void *stored,
-				      uint8_t *plain, struct ldr_error *err)
-{
-	struct ldr_source_scratch *scratch;
-	struct ldr_id id;
-	enum ldr_status status = ldr_source_scratch_take(source, &scratch, err);
-
-	if (status)
-		return status;
-	status = ldr_decode(scratch->coder, want->place.codec, stored, want->place.stored_bytes,
-			    plain, want->block.plain_bytes, err);
-	if (status == LDR_OK) {
-		ldr_digest(scratch->hasher, plain, want->block.plain_bytes, &id);
-		if (!ldr_id_equal(&id, &want->block.id)) {
-			char wanted[LDR_ID_HEX_CHARS + 1], got[LDR_ID_HEX_CHARS + 1];
-
-			ldr_id_to_hex(&want->block.id, wanted);
-			ldr_id_to_hex(&id, got);
-			status = ldr_fail(err, LDR_ECORRUPT, "block %s: bytes with digest %s",
-					  wanted, got);
-		}
-	}
-	ldr_source_scratch_give(source, scratch);
-	return status;
-}
-
-static enum ldr_status arrived(void *arrival, size_t which, const void *stored,
-			       struct ldr_error *err)
-{
-	struct window *window = arrival;
-	struct ldr_source *source = window->source;
-	const struct ldr_placed_block *want = &window->asked[which];
-	struct ldr_flight *flight = window->joined[window->led[which]].flight;
-	LDR_AUTO_FREE uint8_t *plain = NULL;
-	enum ldr_status status;
-
-	assert(which < window->led_count);
-	if (!ldr_flight_claim(&source->flights, flight))
-		return LDR_OK;
-	plain = malloc(want->block.plain_bytes);
-	status = plain ? decode_arrival(source, want, stored, plain, err)
-		       : ldr_fail(err, LDR_ENOMEM, "no memory for a block of %u bytes",
-				  want->block.plain_bytes);
-	if (status) {
-		ldr_flight_give_back(&source->flights, flight);
-		return status;
-	}
-	if (source->disk)
-		ldr_disk_put(source->disk, &want->block, want->place.codec, stored,
-			     want->place.stored_bytes);
-	if (source->memory)
-		ldr_memory_put(source->memory, &want->block, plain, NULL);
-	ldr_source_count(&source->from_upstream, 1);
-	ldr_source_count(&source->upstream_bytes, want->place.stored_bytes);
-	ldr_flight_land(&source->flights, flight, LDR_STEAL(plain));
-	return LDR_OK;
-}
-
-/* Ends every flight that the window leads: landed by an arrival, or failed with the reason. */
-static void ask_upwards(struct window *window)
-{
-	struct ldr_source *source = window->source;
-	struct ldr_error why = {0};
-	char hex[LDR_ID_HEX_CHARS + 1];
-	enum ldr_status status;
-
-	ldr_id_to_hex(&window->asked[0].block.id, hex);
-	if (source->upstream.fetch)
-		status = source->upstream.fetch(source->upstream.context, window->asked,
-						window->led_count, arrived, window, &why);
-	else
-		status = ldr_fail(&why, LDR_EOFFLINE, "block %s is not held here", hex);
-	if (status == LDR_OK)
-		ldr_fail(&why, LDR_EIO, "block %s or one after it was not delivered", hex);
-	else if (why.status != status)
-		ldr_fail(&why, status, "block %s: %s", hex, ldr_status_text(status));
-	for (size_t i = 0; i < window->led_count; i++)
-		ldr_flight_fail(&source->flights, window->joined[window->led[i]].flight, &why);
-}
 
 /* ---- a window ---- */
 
@@ -174,11 +92,12 @@ static enum ldr_status window_join(struct window *window, size_t which, struct l
 	struct joined *joined = &window->joined[which];
 
 	joined->flight = ldr_flights_join(&window->source->flights, &want->block, window->alone,
+					  window->wait ? LDR_FLIGHT_NO_THREAD : LDR_PRIORITY_HIGH,
 					  &joined->leads);
 	if (!joined->flight)
 		return ldr_fail(err, LDR_ENOMEM, "no memory to wait for a block");
 	if (joined->leads) {
-		window->led[window->led_count] = which;
+		window->led[window->led_count] = joined->flight;
 		window->asked[window->led_count++] = *want;
 	}
 	return LDR_OK;
@@ -204,27 +123,38 @@ static uint8_t *read_if_here(struct ldr_source *source, const struct ldr_block_r
 	return NULL;
 }
 
-/* Lands what has come since the first look (invariant 2) and asks for the rest. */
+/* Lands what has come since the first look (invariant 1) and asks for the rest. */
 static void window_ask(struct window *window)
 {
 	struct ldr_source *source = window->source;
 	size_t kept = 0;
 
 	for (size_t i = 0; i < window->led_count; i++) {
-		struct ldr_flight *flight = window->joined[window->led[i]].flight;
+		struct ldr_flight *flight = window->led[i];
 		uint8_t *plain = read_if_here(source, &window->asked[i].block);
 
 		if (plain) {
 			ldr_flight_claim(&source->flights, flight);
 			ldr_flight_land(&source->flights, flight, plain);
 		} else {
-			window->led[kept] = window->led[i];
+			window->led[kept] = flight;
 			window->asked[kept++] = window->asked[i];
 		}
 	}
-	window->led_count = kept;
+	window->led_count = 0;
 	if (kept)
-		ask_upwards(window);
+		ldr_source_ask(source, LDR_STEAL(window->asked), LDR_STEAL(window->led), kept,
+			       window->wait ? window->wait->priority : LDR_PRIORITY_HIGH);
+}
+
+/* What others had asked for is worth more by now, perhaps. */
+static void window_hurry(struct window *window)
+{
+	for (size_t i = 0; i < window->count; i++) {
+		if (window->joined[i].flight && !window->joined[i].leads)
+			ldr_source_flight_priority_changed(window->source,
+							   window->joined[i].flight);
+	}
 }
 
 /* Looks for every want (unless the caller has just missed them) and asks for those not held. */
@@ -240,12 +170,13 @@ static enum ldr_status window_open(struct window *window, bool missed, struct ld
 	if (status == LDR_OK) {
 		if (window->led_count)
 			window_ask(window);
+		if (!window->wait)
+			window_hurry(window);
 		return LDR_OK;
 	}
 	/* What was joined must end (invariant 2 of flight.h). */
 	for (size_t i = 0; i < window->led_count; i++)
-		ldr_flight_fail(&window->source->flights, window->joined[window->led[i]].flight,
-				&fault);
+		ldr_flight_fail(&window->source->flights, window->led[i], &fault);
 	if (err)
 		*err = fault;
 	return status;
@@ -262,7 +193,26 @@ static enum ldr_status window_wait(struct window *window, size_t which, struct l
 	return status;
 }
 
-/* A second round is for those whose shared flight failed together with others (invariant 3). */
+/* Whether the reader must go away: gives LDR_EAGAIN, and its wait has the flights. */
+static enum ldr_status window_leave_for_now(struct window *window, struct ldr_error *err)
+{
+	struct ldr_flight_watch *watches = calloc(window->count, sizeof(*watches));
+	size_t count = 0;
+
+	if (!watches)
+		return ldr_fail(err, LDR_ENOMEM, "no memory to wait for %zu blocks", window->count);
+	for (size_t i = 0; i < window->count; i++) {
+		const struct joined *joined = &window->joined[i];
+
+		if (!joined->flight)
+			continue;
+		watches[count].flight = ldr_flights_ref(&window->source->flights, joined->flight);
+		watches[count++].leads = joined->leads;
+	}
+	return ldr_source_wait_begin(window->source, window->wait, watches, count, err);
+}
+
+/* A second round is for those whose shared flight failed together with others (invariant 2). */
 enum ldr_status ldr_source_read_above(struct ldr_source *source,
 				      const struct ldr_placed_block *want, void *plain,
 				      struct ldr_error *err)
@@ -298,6 +248,33 @@ struct delivery {
 	uint8_t *plain; /* owns; room for one block */
 };
 
+/* Held a moment ago, and read from there, or asked for by now. */
+static enum ldr_status read_below_or_wait(struct window *window,
+					  const struct ldr_placed_block *want, void *plain,
+					  struct ldr_error *err)
+{
+	struct window alone = {.source = window->source,
+			       .wants = want,
+			       .count = 1,
+			       .alone = true,
+			       .wait = window->wait};
+	enum ldr_status status = ldr_source_read_stored(window->source, &want->block, plain, NULL);
+
+	if (status == LDR_OK)
+		return LDR_OK;
+	status = window_open(&alone, true, err);
+	if (status == LDR_OK)
+		status = window_leave_for_now(&alone, err);
+	/* It has come already. */
+	if (status == LDR_OK) {
+		status = window_wait(&alone, 0, err);
+		if (status == LDR_OK)
+			ldr_copy(plain, alone.joined[0].flight->bytes, want->block.plain_bytes);
+	}
+	window_dispose(&alone);
+	return status;
+}
+
 /* From memory without a copy, else through the one buffer. */
 static enum ldr_status hand_held(struct window *window, size_t which, size_t first,
 				 const struct delivery *delivery, struct ldr_error *err)
@@ -312,7 +289,10 @@ static enum ldr_status hand_held(struct window *window, size_t which, size_t fir
 		ldr_memory_unpin(source->memory, &pin);
 		return status;
 	}
-	status = ldr_source_read_below(source, want, delivery->plain, err);
+	if (window->wait)
+		status = read_below_or_wait(window, want, delivery->plain, err);
+	else
+		status = ldr_source_read_below(source, want, delivery->plain, err);
 	if (status)
 		return status;
 	return delivery->deliver(delivery->context, first + which, delivery->plain, err);
@@ -355,17 +335,45 @@ static size_t window_size(const struct ldr_placed_block *wants, size_t count, si
 	return size;
 }
 
-static enum ldr_status read_window(struct ldr_source *source, const struct ldr_placed_block *wants,
+static enum ldr_status read_window(struct ldr_source *source, const struct ldr_source_read *read,
 				   size_t first, size_t size, const struct delivery *delivery,
 				   struct ldr_error *err)
 {
-	struct window window = {
-		.source = source, .wants = wants + first, .count = size, .alone = size == 1};
+	struct window window = {.source = source,
+				.wants = read->wants + first,
+				.count = size,
+				.alone = size == 1,
+				.wait = read->wait};
 	enum ldr_status status = window_open(&window, false, err);
 
+	if (status == LDR_OK && read->wait)
+		status = window_leave_for_now(&window, err);
 	for (size_t i = 0; status == LDR_OK && i < size; i++)
 		status = hand_one(&window, i, first, delivery, err);
 	window_dispose(&window);
+	return status;
+}
+
+enum ldr_status ldr_source_read_or_wait(struct ldr_source *source,
+					const struct ldr_source_read *read, struct ldr_error *err)
+{
+	LDR_AUTO_FREE uint8_t *plain = malloc(LDR_BLOCK_MAX_BYTES);
+	const struct delivery delivery = {
+		.deliver = read->deliver, .context = read->context, .plain = plain};
+	enum ldr_status status = LDR_OK;
+	size_t size;
+
+	if (!plain)
+		return ldr_fail(err, LDR_ENOMEM, "no memory for a block");
+	if (read->wait)
+		status = ldr_source_wait_verdict(read->wait, err);
+	for (size_t i = 0; status == LDR_OK && i < read->count; i++)
+		status = ldr_source_check_want(&read->wants[i], err);
+	for (size_t first = 0; status == LDR_OK && first < read->count; first += size) {
+		size = window_size(read->wants + first, read->count - first,
+				   read->window_bytes ? read->window_bytes : WINDOW_BYTES);
+		status = read_window(source, read, first, size, &delivery, err);
+	}
 	return status;
 }
 
@@ -379,19 +387,11 @@ enum ldr_status ldr_source_read_many(struct ldr_source *source,
 								struct ldr_error *err),
 				     void *context, struct ldr_error *err)
 {
-	LDR_AUTO_FREE uint8_t *plain = malloc(LDR_BLOCK_MAX_BYTES);
-	struct delivery delivery = {.deliver = deliver, .context = context, .plain = plain};
-	enum ldr_status status = LDR_OK;
-	size_t size;
+	const struct ldr_source_read read = {.wants = wants,
+					     .count = count,
+					     .window_bytes = window_bytes,
+					     .deliver = deliver,
+					     .context = context};
 
-	if (!plain)
-		return ldr_fail(err, LDR_ENOMEM, "no memory for a block");
-	for (size_t i = 0; status == LDR_OK && i < count; i++)
-		status = ldr_source_check_want(&wants[i], err);
-	for (size_t first = 0; status == LDR_OK && first < count; first += size) {
-		size = window_size(wants + first, count - first,
-				   window_bytes ? window_bytes : WINDOW_BYTES);
-		status = read_window(source, wants, first, size, &delivery, err);
-	}
-	return status;
+	return ldr_source_read_or_wait(source, &read, err);
 }

@@ -21,49 +21,7 @@ _Static_assert(LDR_FETCH_HOSTS_MAX == LDR_HOSTS_MAX, "one limit, said in two hea
 
 /* ---- a call ---- */
 
-static void call_append(struct ldr_fetch *fetch, struct call *call)
-{
-	call->previous = fetch->last_call;
-	if (fetch->last_call)
-		fetch->last_call->next = call;
-	else
-		fetch->first_call = call;
-	fetch->last_call = call;
-}
-
-static void call_remove(struct ldr_fetch *fetch, struct call *call)
-{
-	if (call->previous)
-		call->previous->next = call->next;
-	else
-		fetch->first_call = call->next;
-	if (call->next)
-		call->next->previous = call->previous;
-	else
-		fetch->last_call = call->previous;
-}
-
-/* Waits under the lock; the caller's thread is also the one that wakes ranges which wait for a host. */
-static void call_wait(struct ldr_fetch *fetch, struct call *call)
-{
-	const struct ldr_clock *clock = fetch->hosts.clock;
-
-	while (!ldr_call_is_over(call)) {
-		uint64_t now_ns = clock->now_ns(clock);
-
-		if (!call->wake_ns) {
-			ldr_condition_wait(&call->changed, &fetch->lock);
-		} else if (call->wake_ns > now_ns) {
-			ldr_condition_wait_ms(&call->changed, &fetch->lock,
-					      (call->wake_ns - now_ns) / 1000000 + 1);
-		} else {
-			call->wake_ns = 0;
-			ldr_fetch_schedule(fetch);
-		}
-	}
-}
-
-static void call_dispose(struct call *call)
+void ldr_call_free(struct call *call)
 {
 	struct range *next;
 
@@ -73,22 +31,105 @@ static void call_dispose(struct call *call)
 	}
 	ldr_range_plan_dispose(&call->plan);
 	free(call->held);
-	ldr_condition_dispose(&call->changed);
+	free(call);
 }
 
-static enum ldr_status call_run(struct ldr_fetch *fetch, struct call *call, struct ldr_error *err)
+static enum ldr_status call_new(const struct ldr_fetch *fetch,
+				const struct ldr_upstream_request *request, struct call **out_call,
+				struct ldr_error *err)
 {
+	struct call *call = calloc(1, sizeof(*call));
+	enum ldr_status status;
+
+	if (!call)
+		return ldr_fail(err, LDR_ENOMEM, "fetch of %zu blocks: out of memory",
+				request->count);
+	call->priority = request->priority;
+	call->wants = request->wants;
+	call->arrived = request->arrived;
+	call->done = request->done;
+	call->arrival = request->arrival;
+	status = ldr_range_plan_make(request->wants, request->count, fetch->options.range_bytes,
+				     fetch->options.gap_bytes, &call->plan, err);
+	call->held = calloc(request->count, 1);
+	call->ranges_left = call->plan.range_count;
+	if (!status && !call->held)
+		status = ldr_fail(err, LDR_ENOMEM, "fetch of %zu blocks: out of memory",
+				  request->count);
+	if (status)
+		ldr_call_free(call);
+	else
+		*out_call = call;
+	return status;
+}
+
+static enum ldr_status start_blocks(void *context, const struct ldr_upstream_request *request,
+				    void **out_ticket, struct ldr_error *err)
+{
+	struct ldr_fetch *fetch = context;
+	struct call *call = NULL;
+	enum ldr_status status;
+
+	if (!fetch->release)
+		return ldr_fail(err, LDR_EINVAL, "fetch of %zu blocks without a release",
+				request->count);
+	status = call_new(fetch, request, &call, err);
+	if (status)
+		return status;
 	ldr_mutex_lock(&fetch->lock);
-	call_append(fetch, call);
-	ldr_fetch_schedule(fetch);
-	call_wait(fetch, call);
-	call_remove(fetch, call);
-	/* Its buffers may let others start. */
+	*out_ticket = call;
+	fetch->calls++;
+	ldr_call_queue(fetch, call);
 	ldr_fetch_schedule(fetch);
 	ldr_mutex_unlock(&fetch->lock);
-	if (call->status && err)
-		*err = call->error;
-	return call->status;
+	return LDR_OK;
+}
+
+static void set_priority(void *context, void *ticket, unsigned priority)
+{
+	struct ldr_fetch *fetch = context;
+	struct call *call = ticket;
+
+	ldr_mutex_lock(&fetch->lock);
+	if (!call->ended && call->priority != priority) {
+		ldr_call_unqueue(fetch, call);
+		call->priority = priority;
+		ldr_call_queue(fetch, call);
+		ldr_fetch_schedule(fetch);
+	}
+	ldr_mutex_unlock(&fetch->lock);
+}
+
+/* ---- a call that is waited for ---- */
+
+struct waited {
+	struct ldr_fetch *fetch;
+	enum ldr_status (*arrived)(void *arrival, size_t want, const void *stored,
+				   struct ldr_error *err);
+	void *arrival;
+	struct ldr_condition ended;
+	bool is_over;
+	struct ldr_error error;
+};
+
+static enum ldr_status waited_arrived(void *arrival, size_t want, const void *stored,
+				      struct ldr_error *err)
+{
+	struct waited *waited = arrival;
+
+	return waited->arrived(waited->arrival, want, stored, err);
+}
+
+static void waited_done(void *arrival, const struct ldr_error *error)
+{
+	struct waited *waited = arrival;
+	struct ldr_fetch *fetch = waited->fetch;
+
+	ldr_mutex_lock(&fetch->lock);
+	waited->error = *error;
+	waited->is_over = true;
+	ldr_condition_signal(&waited->ended);
+	ldr_mutex_unlock(&fetch->lock);
 }
 
 static enum ldr_status fetch_blocks(void *context, const struct ldr_placed_block *wants,
@@ -99,23 +140,30 @@ static enum ldr_status fetch_blocks(void *context, const struct ldr_placed_block
 				    void *arrival, struct ldr_error *err)
 {
 	struct ldr_fetch *fetch = context;
-	struct call call = {.wants = wants, .arrived = arrived, .arrival = arrival};
+	struct waited waited = {.fetch = fetch, .arrived = arrived, .arrival = arrival};
+	const struct ldr_upstream_request request = {.wants = wants,
+						     .count = count,
+						     .priority = LDR_PRIORITY_HIGH,
+						     .arrived = waited_arrived,
+						     .done = waited_done,
+						     .arrival = &waited};
 	enum ldr_status status;
+	void *ticket;
 
 	if (count == 0)
 		return LDR_OK;
-	if (!fetch->release)
-		return ldr_fail(err, LDR_EINVAL, "fetch of %zu blocks without a release", count);
-	ldr_condition_init(&call.changed);
-	status = ldr_range_plan_make(wants, count, fetch->options.range_bytes,
-				     fetch->options.gap_bytes, &call.plan, err);
-	call.held = calloc(count, 1);
-	call.ranges_left = call.plan.range_count;
-	if (!status && !call.held)
-		status = ldr_fail(err, LDR_ENOMEM, "fetch of %zu blocks: out of memory", count);
-	if (!status)
-		status = call_run(fetch, &call, err);
-	call_dispose(&call);
+	ldr_condition_init(&waited.ended);
+	status = start_blocks(fetch, &request, &ticket, err);
+	if (status == LDR_OK) {
+		ldr_mutex_lock(&fetch->lock);
+		while (!waited.is_over)
+			ldr_condition_wait(&waited.ended, &fetch->lock);
+		ldr_mutex_unlock(&fetch->lock);
+		status = waited.error.status;
+		if (status && err)
+			*err = waited.error;
+	}
+	ldr_condition_dispose(&waited.ended);
 	return status;
 }
 
@@ -162,10 +210,14 @@ enum ldr_status ldr_fetch_new(const struct ldr_fetch_options *options, struct ld
 		return ldr_fail(err, LDR_ENOMEM, "fetch: out of memory");
 	fetch->options = *options;
 	defaults(&fetch->options);
-	fetch->upstream = (struct ldr_upstream){.context = fetch, .fetch = fetch_blocks};
+	fetch->upstream = (struct ldr_upstream){.context = fetch,
+						.fetch = fetch_blocks,
+						.start = start_blocks,
+						.set_priority = set_priority};
 	ldr_mutex_init(&fetch->lock, LDR_RANK_FETCH);
 	ldr_condition_init(&fetch->work);
 	ldr_condition_init(&fetch->pause);
+	ldr_condition_init(&fetch->drained);
 	status = prepare(fetch, err);
 	fetch->options.hosts = NULL;
 	if (status)
@@ -175,13 +227,34 @@ enum ldr_status ldr_fetch_new(const struct ldr_fetch_options *options, struct ld
 	return status;
 }
 
+/* Nobody waits for what is still asked for; each is told so. */
+static void end_calls(struct ldr_fetch *fetch)
+{
+	struct ldr_error error;
+
+	ldr_fail(&error, LDR_ECANCELLED, "fetch: closed");
+	ldr_mutex_lock(&fetch->lock);
+	while (fetch->calls) {
+		struct call *next;
+
+		for (struct call *call = fetch->first_call; call; call = next) {
+			next = call->next;
+			ldr_fetch_fail(fetch, call, &error);
+		}
+		ldr_condition_wait(&fetch->drained, &fetch->lock);
+	}
+	ldr_mutex_unlock(&fetch->lock);
+}
+
 void ldr_fetch_free(struct ldr_fetch *fetch)
 {
 	if (!fetch)
 		return;
+	end_calls(fetch);
 	ldr_fetch_stop_workers(fetch);
 	ldr_buffer_pool_dispose(&fetch->pool);
 	ldr_hosts_dispose(&fetch->hosts);
+	ldr_condition_dispose(&fetch->drained);
 	ldr_condition_dispose(&fetch->pause);
 	ldr_condition_dispose(&fetch->work);
 	ldr_mutex_dispose(&fetch->lock);

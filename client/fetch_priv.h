@@ -1,7 +1,7 @@
 /*
  * What the rooms of fetch share.
  *
- *   call     one call of the upstream table: its wants and their plan
+ *   call     one request of the upstream table: its wants and their plan
  *   range    a joined run of wants on its way: waits (in its call), is received (in a stream), is handed
  *            out (in the workers' queue), is settled: done, or waits again for its next attempt
  *   stream   one request: usually one range; all of a pack's ranges where a server ignores ranges
@@ -17,7 +17,8 @@
  *  2. Wants below `offered` are whole in the buffer and belong to the workers; offered only rises, under
  *     the lock, which is what publishes the bytes to them.
  *  3. A call is over when it has no stream, no range on its way, and either a failure or no range left.
- *     It is the caller who frees it, so nobody may touch a call after that.
+ *     It is the worker which calls done that frees it, so nobody may touch a call once the lock was given
+ *     back after that.
  *  4. `filled`, `complete`, and all of a stream but `next` and `call` belong to the transport's thread
  *     once the request is submitted.
  *
@@ -60,11 +61,13 @@ struct range {
 };
 
 struct call {
-	struct call *next;
+	struct call *next; /* in the queue, or among the ended */
 	struct call *previous;
+	unsigned priority;
 	const struct ldr_placed_block *wants;
 	enum ldr_status (*arrived)(void *arrival, size_t want, const void *stored,
 				   struct ldr_error *err);
+	void (*done)(void *arrival, const struct ldr_error *error);
 	void *arrival;
 	struct ldr_range_plan plan;
 	uint8_t *
@@ -78,7 +81,7 @@ struct call {
 	enum ldr_status status;
 	struct ldr_error error;
 	atomic_bool failed; /* status is set; for workers without the lock */
-	struct ldr_condition changed;
+	bool ended;         /* it is over, and a worker says so to whoever asked */
 };
 
 struct stream {
@@ -120,8 +123,12 @@ struct ldr_fetch {
 	struct ldr_condition pause; /* objects wait for their next attempt */
 	struct ldr_hosts hosts;
 	struct ldr_buffer_pool pool;
-	struct call *first_call; /* the one that is served next */
+	struct call
+		*first_call; /* by rising priority; of one priority, the one that is served next */
 	struct call *last_call;
+	struct call *ended;           /* over, and done is not called yet */
+	unsigned calls;               /* not freed */
+	struct ldr_condition drained; /* calls fell to 0 */
 	unsigned streams;
 	struct stream *holding;
 	struct range *ready_first;
@@ -151,7 +158,11 @@ void ldr_range_settle(struct ldr_fetch *fetch, struct range *range);
 /* Notes a failure of this attempt; wrong bytes do not hide an earlier failure of another kind. */
 void ldr_range_blame(struct range *range, const struct ldr_error *error);
 bool ldr_call_is_over(const struct call *call);
-void ldr_call_signal_if_over(struct call *call);
+/* Hands a call that is over to the workers. */
+void ldr_call_end_if_over(struct ldr_fetch *fetch, struct call *call);
+/* Puts a call into the queue, behind those of its priority; takes it out. */
+void ldr_call_queue(struct ldr_fetch *fetch, struct call *call);
+void ldr_call_unqueue(struct ldr_fetch *fetch, struct call *call);
 /* Takes all that is planned or waits for this pack into the stream, by rising offset. */
 void ldr_stream_adopt(struct stream *stream);
 void ldr_stream_insert(struct stream *stream, struct range *range);
@@ -163,6 +174,9 @@ bool ldr_stream_head(void *context, const struct ldr_response *response);
 enum ldr_flow ldr_stream_body(void *context, const void *bytes, size_t length);
 void ldr_stream_done(void *context, enum ldr_status status, const struct ldr_response *response,
 		     const struct ldr_error *error);
+
+/* fetch.c: without the lock, once a call has ended. */
+void ldr_call_free(struct call *call);
 
 /* fetch_worker.c */
 enum ldr_status ldr_fetch_start_workers(struct ldr_fetch *fetch, struct ldr_error *err);

@@ -1,14 +1,49 @@
 /*
  * Which range starts next and where, and what becomes of it; see fetch_priv.h. All under the fetch lock.
  *
- * Calls take turns: each time one has started a range it goes to the end of the queue, so that a small
- * call is not kept waiting by a large one.
+ * The more urgent call comes first. Calls of one priority take turns: each time one has started a range it
+ * goes behind the others, so that a small call is not kept waiting by a large one.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "client/fetch_priv.h"
 #include "packs/layout.h"
+
+/* Streams that no prefetch takes, where there are more. */
+#define STREAMS_KEPT 2u
+
+/* ---- the queue ---- */
+
+void ldr_call_queue(struct ldr_fetch *fetch, struct call *call)
+{
+	struct call *before = fetch->last_call;
+
+	while (before && before->priority > call->priority)
+		before = before->previous;
+	call->previous = before;
+	call->next = before ? before->next : fetch->first_call;
+	if (before)
+		before->next = call;
+	else
+		fetch->first_call = call;
+	if (call->next)
+		call->next->previous = call;
+	else
+		fetch->last_call = call;
+}
+
+void ldr_call_unqueue(struct ldr_fetch *fetch, struct call *call)
+{
+	if (call->previous)
+		call->previous->next = call->next;
+	else
+		fetch->first_call = call->next;
+	if (call->next)
+		call->next->previous = call->previous;
+	else
+		fetch->last_call = call->previous;
+}
 
 /* ---- ends ---- */
 
@@ -18,10 +53,16 @@ bool ldr_call_is_over(const struct call *call)
 	       (call->status || call->ranges_left == 0);
 }
 
-void ldr_call_signal_if_over(struct call *call)
+void ldr_call_end_if_over(struct ldr_fetch *fetch, struct call *call)
 {
-	if (ldr_call_is_over(call))
-		ldr_condition_signal(&call->changed);
+	if (call->ended || !ldr_call_is_over(call))
+		return;
+	call->ended = true;
+	ldr_call_unqueue(fetch, call);
+	call->next = fetch->ended;
+	fetch->ended = call;
+	if (fetch->idle_workers)
+		ldr_condition_signal(&fetch->work);
 }
 
 void ldr_fetch_fail(struct ldr_fetch *fetch, struct call *call, const struct ldr_error *error)
@@ -33,7 +74,7 @@ void ldr_fetch_fail(struct ldr_fetch *fetch, struct call *call, const struct ldr
 	atomic_store(&call->failed, true);
 	for (struct stream *stream = call->streams; stream; stream = stream->next)
 		ldr_transport_cancel(fetch->options.transport, stream->id);
-	ldr_call_signal_if_over(call);
+	ldr_call_end_if_over(fetch, call);
 }
 
 void ldr_range_blame(struct range *range, const struct ldr_error *error)
@@ -126,7 +167,7 @@ void ldr_range_settle(struct ldr_fetch *fetch, struct range *range)
 	}
 	if (!kept)
 		free(range);
-	ldr_call_signal_if_over(call);
+	ldr_call_end_if_over(fetch, call);
 }
 
 /* ---- starts ---- */
@@ -295,7 +336,8 @@ static struct range *next_startable(struct ldr_fetch *fetch, struct call *call, 
 	}
 	if (wait_ns != UINT64_MAX) {
 		call->wake_ns = clock->now_ns(clock) + wait_ns;
-		ldr_condition_signal(&call->changed);
+		if (fetch->idle_workers)
+			ldr_condition_signal(&fetch->work);
 	}
 	return NULL;
 }
@@ -332,26 +374,34 @@ static bool start_one(struct ldr_fetch *fetch, struct call *call)
 	return range != NULL;
 }
 
-static void move_to_end(struct ldr_fetch *fetch, struct call *call)
+/* Whether prefetches have all the streams that they may: some are kept for what somebody waits for. */
+static bool is_crowded(const struct ldr_fetch *fetch)
 {
-	if (!call->next)
-		return;
-	if (call->previous)
-		call->previous->next = call->next;
-	else
-		fetch->first_call = call->next;
-	call->next->previous = call->previous;
-	call->previous = fetch->last_call;
-	call->next = NULL;
-	fetch->last_call->next = call;
-	fetch->last_call = call;
+	unsigned allowed = fetch->options.ranges_at_once, used = 0;
+
+	allowed = allowed > STREAMS_KEPT ? allowed - STREAMS_KEPT : 1;
+	for (const struct call *call = fetch->last_call;
+	     call && call->priority >= LDR_PRIORITY_BACKGROUND; call = call->previous) {
+		for (const struct stream *stream = call->streams; stream; stream = stream->next)
+			used++;
+	}
+	return used >= allowed;
 }
 
 static bool start_any(struct ldr_fetch *fetch)
 {
-	for (struct call *call = fetch->first_call; call; call = call->next) {
+	struct call *next;
+
+	/* A call that fails at its start may end, and is in another list then. */
+	for (struct call *call = fetch->first_call; call; call = next) {
+		next = call->next;
+		if (call->priority >= LDR_PRIORITY_BACKGROUND && is_crowded(fetch))
+			return false;
 		if (start_one(fetch, call)) {
-			move_to_end(fetch, call);
+			if (!call->ended) {
+				ldr_call_unqueue(fetch, call);
+				ldr_call_queue(fetch, call);
+			}
 			return true;
 		}
 	}

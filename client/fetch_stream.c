@@ -358,7 +358,7 @@ void ldr_stream_end(struct stream *stream, enum ldr_status status, const struct 
 	}
 	free(stream->url);
 	free(stream);
-	ldr_call_signal_if_over(call);
+	ldr_call_end_if_over(fetch, call);
 }
 
 void ldr_stream_done(void *context, enum ldr_status status, const struct ldr_response *response,

@@ -1,5 +1,6 @@
 /*
- * The workers of fetch: they call `arrived` for blocks that are whole in a range's buffer.
+ * The workers of fetch: they call `arrived` for blocks that are whole in a range's buffer, and `done` when a
+ * call is over; an idle one starts what has waited for its host.
  *
  * The queue holds ranges with wants that nobody has taken; a worker takes a batch of them and leaves the
  * range in the queue for the others if more are there. So nothing is allocated for a block or a batch.
@@ -148,19 +149,56 @@ static void work_once(struct ldr_fetch *fetch)
 	ldr_fetch_schedule(fetch);
 }
 
+/* Under the lock, which is given back while done runs. */
+static void end_first(struct ldr_fetch *fetch)
+{
+	struct call *call = fetch->ended;
+
+	fetch->ended = call->next;
+	ldr_mutex_unlock(&fetch->lock);
+	call->done(call->arrival, &call->error);
+	ldr_call_free(call);
+	ldr_mutex_lock(&fetch->lock);
+	if (--fetch->calls == 0)
+		ldr_condition_broadcast(&fetch->drained);
+}
+
+/* Waits for work, or for the time when a range that waits for its host may start. */
+static void idle(struct ldr_fetch *fetch)
+{
+	const struct ldr_clock *clock = fetch->hosts.clock;
+	uint64_t now_ns = clock->now_ns(clock), wake_ns = UINT64_MAX;
+
+	for (struct call *call = fetch->first_call; call; call = call->next) {
+		if (call->wake_ns && call->wake_ns < wake_ns)
+			wake_ns = call->wake_ns;
+	}
+	if (wake_ns <= now_ns) {
+		for (struct call *call = fetch->first_call; call; call = call->next)
+			call->wake_ns = 0;
+		ldr_fetch_schedule(fetch);
+		return;
+	}
+	fetch->idle_workers++;
+	if (wake_ns == UINT64_MAX)
+		ldr_condition_wait(&fetch->work, &fetch->lock);
+	else
+		ldr_condition_wait_ms(&fetch->work, &fetch->lock, (wake_ns - now_ns) / 1000000 + 1);
+	fetch->idle_workers--;
+}
+
 static void *worker(void *argument)
 {
 	struct ldr_fetch *fetch = argument;
 
 	ldr_mutex_lock(&fetch->lock);
 	while (!fetch->stopping) {
-		if (fetch->ready_first) {
+		if (fetch->ended)
+			end_first(fetch);
+		else if (fetch->ready_first)
 			work_once(fetch);
-			continue;
-		}
-		fetch->idle_workers++;
-		ldr_condition_wait(&fetch->work, &fetch->lock);
-		fetch->idle_workers--;
+		else
+			idle(fetch);
 	}
 	ldr_mutex_unlock(&fetch->lock);
 	return NULL;

@@ -303,8 +303,9 @@ void ldr_view_close(struct ldr_view *view)
 {
 	if (!view)
 		return;
-	ldr_source_free(view->source);
+	/* First: what it still has under way ends in the source. */
 	ldr_fetch_free(view->fetch);
+	ldr_source_free(view->source);
 	ldr_transport_free(view->transport);
 	ldr_disk_close(view->disk);
 	ldr_memory_cache_free(view->memory);

@@ -23,6 +23,7 @@ enum ldr_lock_rank {
 	LDR_RANK_OVERLAY = 6,   /* whiteouts and copy-up */
 	LDR_RANK_WATCH = 37,    /* whose turn it is to take in events */
 	LDR_RANK_INSTALL = 10,
+	LDR_RANK_ASK = 15, /* what the upstream of a source hears of priorities */
 	LDR_RANK_FETCH = 20,
 	LDR_RANK_TRANSPORT = 30,
 	LDR_RANK_SERVER = 35,

@@ -91,6 +91,23 @@ enum ldr_status ldr_file_pread(struct ldr_file *file, void *bytes, size_t length
 	return file->layer.ops->pread(&file->layer, bytes, length, offset, out_length, err);
 }
 
+enum ldr_status ldr_file_pread_or_wait(struct ldr_file *file, const struct ldr_read_range *range,
+				       struct ldr_wait *wait, size_t *out_length,
+				       struct ldr_error *err)
+{
+	const struct ldr_file_ops *ops = file->layer.ops;
+	enum ldr_status status = check_mode(file, MAY_READ, "read", err);
+
+	if (status == LDR_OK)
+		status = check_range("read", range->length, range->offset, err);
+	if (status != LDR_OK)
+		return status;
+	if (ops->pread_or_wait)
+		return ops->pread_or_wait(&file->layer, range, wait, out_length, err);
+	return ops->pread(&file->layer, range->bytes, range->length, range->offset, out_length,
+			  err);
+}
+
 enum ldr_status ldr_file_pwrite(struct ldr_file *file, const void *bytes, size_t length,
 				uint64_t offset, struct ldr_error *err)
 {

@@ -35,6 +35,13 @@ void ldr_file_cleanup(struct ldr_file **file);
  * LDR_EDENIED: opened for writing alone. LDR_EINVAL: offset + length passes 2^64. */
 LDR_API enum ldr_status ldr_file_pread(struct ldr_file *file, void *bytes, size_t length,
 				       uint64_t offset, size_t *out_length, struct ldr_error *err);
+/* The same without a thread that waits for the network: LDR_EAGAIN, and the wait hears when to come again
+ * (common/wait.h). A range of up to 256 KiB always ends; of a longer one the parts may push each other
+ * out of small caches. Other layers than those of releases never answer LDR_EAGAIN. */
+LDR_API enum ldr_status ldr_file_pread_or_wait(struct ldr_file *file,
+					       const struct ldr_read_range *range,
+					       struct ldr_wait *wait, size_t *out_length,
+					       struct ldr_error *err);
 /* All of length or a failure; a gap past the end reads as zeros. A file opened for APPEND ignores
  * offset. LDR_EDENIED: opened for reading. LDR_ENOSPACE. */
 LDR_API enum ldr_status ldr_file_pwrite(struct ldr_file *file, const void *bytes, size_t length,

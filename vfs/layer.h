@@ -29,6 +29,7 @@
 
 #include "common/error.h"
 #include "common/publisher.h"
+#include "common/wait.h"
 #include "packs/tree_reader.h" /* enum ldr_kind */
 
 struct ldr_layer;
@@ -57,6 +58,13 @@ struct ldr_layer_file {
 
 struct ldr_mapping;
 
+/* Where bytes go to, and where in a file they come from. */
+struct ldr_read_range {
+	void *bytes;
+	size_t length;
+	uint64_t offset;
+};
+
 /* The functions of open files. Every layer needs pread and stat, a writable one pwrite, append and
  * truncate; close, sync, map and unmap may be NULL. The core has checked overflow and the handle's
  * mode. */
@@ -80,6 +88,11 @@ struct ldr_file_ops {
 	enum ldr_status (*map)(struct ldr_layer_file *file, uint64_t offset, size_t length,
 			       struct ldr_mapping *out, struct ldr_error *err);
 	void (*unmap)(struct ldr_layer_file *file, struct ldr_mapping *mapping);
+	/* pread without a thread that waits for the network: LDR_EAGAIN, and the wait hears when to come
+	 * again (common/wait.h). NULL: pread waits for no network. */
+	enum ldr_status (*pread_or_wait)(struct ldr_layer_file *file,
+					 const struct ldr_read_range *range, struct ldr_wait *wait,
+					 size_t *out_length, struct ldr_error *err);
 };
 
 /* How a file is opened in a layer; the core has resolved the user's flags. */

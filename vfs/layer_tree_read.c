@@ -117,9 +117,10 @@ struct reading {
 	uint8_t *bytes;
 	size_t length;
 	size_t done;
-	uint64_t offset;  /* of what is done next, in the file */
-	uint64_t ordinal; /* its block */
-	uint64_t start;   /* where that begins */
+	uint64_t offset;       /* of what is done next, in the file */
+	uint64_t ordinal;      /* its block */
+	uint64_t start;        /* where that begins */
+	struct ldr_wait *wait; /* NULL: the thread waits */
 };
 
 /* What is wanted of the present block, which is so long. */
@@ -187,6 +188,10 @@ static enum ldr_status read_window(struct reading *reading, struct ldr_error *er
 {
 	struct ldr_tree_layer *layer = reading->layer;
 	struct ldr_placed_block wants[WINDOW_BLOCKS];
+	struct ldr_source_read read = {.wants = wants,
+				       .deliver = take_delivered,
+				       .context = reading,
+				       .wait = reading->wait};
 	uint64_t end = reading->start, until = reading->offset + reading->length - reading->done;
 	size_t count = 0;
 	enum ldr_status status = LDR_OK;
@@ -201,8 +206,8 @@ static enum ldr_status read_window(struct reading *reading, struct ldr_error *er
 						 wants, err);
 	if (status != LDR_OK)
 		return status;
-	return ldr_source_read_many(layer->parts.source, wants, count, 0, take_delivered, reading,
-				    err);
+	read.count = count;
+	return ldr_source_read_or_wait(layer->parts.source, &read, err);
 }
 
 /* Goes on with a block that is not in memory. */
@@ -219,20 +224,22 @@ static enum ldr_status read_missing(struct reading *reading, enum ldr_memory_wan
 	return status == LDR_ENOTFOUND ? read_window(reading, err) : status;
 }
 
-static enum ldr_status file_pread(struct ldr_layer_file *file, void *bytes, size_t length,
-				  uint64_t offset, size_t *out_length, struct ldr_error *err)
+static enum ldr_status read_range(struct ldr_layer_file *file, const struct ldr_read_range *range,
+				  struct ldr_wait *wait, size_t *out_length, struct ldr_error *err)
 {
 	struct ldr_tree_layer *layer = file->layer_self;
-	struct reading reading = {.layer = layer, .bytes = bytes, .offset = offset};
+	struct reading reading = {
+		.layer = layer, .bytes = range->bytes, .offset = range->offset, .wait = wait};
 	enum ldr_status status = LDR_OK;
 
-	if (offset >= file->state[2] || length == 0) {
+	if (range->offset >= file->state[2] || range->length == 0) {
 		*out_length = 0;
 		return LDR_OK;
 	}
-	reading.length = length < file->state[2] - offset ? length
-							  : (size_t)(file->state[2] - offset);
-	reading.ordinal = find_block(layer, file, offset, &reading.start);
+	reading.length = range->length < file->state[2] - range->offset
+				 ? range->length
+				 : (size_t)(file->state[2] - range->offset);
+	reading.ordinal = find_block(layer, file, range->offset, &reading.start);
 	while (status == LDR_OK && reading.done < reading.length) {
 		if (layer->hints)
 			read_pinned(&reading);
@@ -242,6 +249,14 @@ static enum ldr_status file_pread(struct ldr_layer_file *file, void *bytes, size
 	if (status == LDR_OK)
 		*out_length = reading.done;
 	return status;
+}
+
+static enum ldr_status file_pread(struct ldr_layer_file *file, void *bytes, size_t length,
+				  uint64_t offset, size_t *out_length, struct ldr_error *err)
+{
+	const struct ldr_read_range range = {.bytes = bytes, .length = length, .offset = offset};
+
+	return read_range(file, &range, NULL, out_length, err);
 }
 
 static enum ldr_status file_stat(struct ldr_layer_file *file, struct ldr_stat *out,
@@ -305,4 +320,5 @@ const struct ldr_file_ops ldr_tree_file_ops = {
 	.stat = file_stat,
 	.map = file_map,
 	.unmap = file_unmap,
+	.pread_or_wait = read_range,
 };

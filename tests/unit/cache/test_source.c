@@ -55,8 +55,9 @@ static unsigned readers_of(struct ldr_source *source, const struct ldr_id *id)
 	flight = source->flights.heads[ldr_id_hash(id) % LDR_FLIGHT_HEADS];
 	while (flight && !ldr_id_equal(&flight->block.id, id))
 		flight = flight->next;
+	/* One reference is that of the request itself. */
 	if (flight)
-		readers = flight->references;
+		readers = flight->references - (flight->ask != NULL);
 	ldr_mutex_unlock(&source->flights.lock);
 	return readers;
 }
