@@ -348,6 +348,7 @@ void lying_server_gather(struct lying_server *server, unsigned count)
 	pthread_mutex_lock(&server->lock);
 	server->gather = count;
 	server->gathering = 0;
+	pthread_cond_broadcast(&server->gathered);
 	pthread_mutex_unlock(&server->lock);
 }
 
