@@ -253,7 +253,7 @@ enum ldr_status ldr_source_read_below(struct ldr_source *source,
 
 	if (status == LDR_OK)
 		return LDR_OK;
-	if (status != LDR_ENOTFOUND && !source->upstream.fetch) {
+	if (status != LDR_ENOTFOUND && !ldr_source_has_upstream(source)) {
 		if (err)
 			*err = damaged;
 		return status;

@@ -103,7 +103,7 @@ enum ldr_status ldr_source_read_part(struct ldr_source *source, const struct ldr
 				     struct ldr_error *err)
 {
 	struct errand errand = {.source = source, .block = block, .part = part};
-	bool elsewhere = source->disk || source->upstream.fetch;
+	bool elsewhere = source->disk || ldr_source_has_upstream(source);
 	struct ldr_source_place place;
 	enum ldr_status status;
 

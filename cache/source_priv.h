@@ -52,6 +52,11 @@ static inline void ldr_source_count(atomic_uint_fast64_t *counter, uint64_t more
 	atomic_fetch_add_explicit(counter, more, memory_order_relaxed);
 }
 
+static inline bool ldr_source_has_upstream(const struct ldr_source *source)
+{
+	return source->upstream.start || source->upstream.fetch;
+}
+
 enum ldr_status ldr_source_scratch_take(struct ldr_source *source,
 					struct ldr_source_scratch **out_scratch,
 					struct ldr_error *err);
