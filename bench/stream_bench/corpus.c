@@ -3,6 +3,7 @@
  */
 #include "bench/stream_bench/corpus.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,50 +18,22 @@
 #define TOTAL_MAX ((uint64_t)1 << 48)
 #define TEXT_MAX ((uint64_t)128 * 1024 * 1024)
 
-static enum ldr_status parse_header(struct stream_lines *lines, size_t *out_count,
-				    struct ldr_error *err)
-{
-	const char *line, *at;
-	size_t length;
-	uint64_t count;
-	enum ldr_status status = stream_line_next(lines, &line, &length, err);
-
-	if (status == LDR_ENOTFOUND)
-		return ldr_fail(err, LDR_EINVAL, "empty");
-	if (status)
-		return status;
-	if (length < strlen(HEADER) || memcmp(line, HEADER, strlen(HEADER)) != 0)
-		return ldr_fail(err, LDR_EINVAL, "line 1: not \"" HEADER "COUNT\"");
-	at = line + strlen(HEADER);
-	status = stream_field_number(lines, &at, line + length, '\n', "count", &count, err);
-	if (status)
-		return status;
-	if (count == 0 || count > STREAM_FILES_MAX)
-		return ldr_fail(err, LDR_EINVAL, "line 1: %llu files, 1 to %u may be",
-				(unsigned long long)count, STREAM_FILES_MAX);
-	*out_count = (size_t)count;
-	return LDR_OK;
-}
-
 /* The newline behind the path becomes its end. */
 static enum ldr_status parse_row(struct stream_lines *lines, uint64_t *out_size, char **out_path,
 				 struct ldr_error *err)
 {
-	const char *line, *at;
-	size_t length;
-	enum ldr_status status = stream_line_next(lines, &line, &length, err);
+	struct stream_line line = {0};
+	enum ldr_status status = stream_line_next(lines, &line, err);
 
+	if (status == LDR_OK)
+		status = stream_field_number(&line, '\t', "size", out_size, err);
 	if (status)
 		return status;
-	at = line;
-	status = stream_field_number(lines, &at, line + length, '\t', "size", out_size, err);
+	status = ldr_path_check(line.at, (size_t)(line.end - line.at), err);
 	if (status)
-		return status;
-	status = ldr_path_check(at, (size_t)(line + length - at), err);
-	if (status)
-		return ldr_error_prefix(err, status, "line %zu", lines->number);
-	*out_path = (char *)(uintptr_t)at;
-	(*out_path)[line + length - at] = '\0';
+		return ldr_error_prefix(err, status, "line %zu", line.number);
+	*out_path = (char *)(uintptr_t)line.at;
+	(*out_path)[line.end - line.at] = '\0';
 	return LDR_OK;
 }
 
@@ -94,6 +67,15 @@ static enum ldr_status parse_rows(struct stream_lines *lines, struct stream_corp
 	return LDR_OK;
 }
 
+static bool make_tables(struct stream_corpus *corpus, size_t count)
+{
+	assert(count > 0);
+	corpus->size = calloc(count, sizeof(*corpus->size));
+	corpus->path = calloc(count, sizeof(*corpus->path));
+	corpus->expected = calloc(count, sizeof(*corpus->expected));
+	return corpus->size && corpus->path && corpus->expected;
+}
+
 enum ldr_status stream_corpus_parse(const char *text, size_t length, struct stream_corpus *out,
 				    struct ldr_error *err)
 {
@@ -101,21 +83,18 @@ enum ldr_status stream_corpus_parse(const char *text, size_t length, struct stre
 	struct stream_lines lines = {corpus.text, corpus.text + length, 0};
 	enum ldr_status status;
 	size_t count = 0;
+	bool made;
 
 	if (!corpus.text)
 		return ldr_fail(err, LDR_ENOMEM, "a list of %zu bytes", length);
 	if (length)
 		memcpy(corpus.text, text, length);
-	status = parse_header(&lines, &count, err);
-	if (status == LDR_OK) {
-		corpus.size = calloc(count, sizeof(*corpus.size));
-		corpus.path = calloc(count, sizeof(*corpus.path));
-		corpus.expected = calloc(count, sizeof(*corpus.expected));
-		if (!corpus.size || !corpus.path || !corpus.expected)
-			status = ldr_fail(err, LDR_ENOMEM, "%zu files", count);
-	}
-	if (status == LDR_OK)
+	status = stream_header_count(&lines, HEADER, "files", STREAM_FILES_MAX, &count, err);
+	made = status == LDR_OK && make_tables(&corpus, count);
+	if (made)
 		status = parse_rows(&lines, &corpus, count, err);
+	else if (status == LDR_OK)
+		status = ldr_fail(err, LDR_ENOMEM, "%zu files", count);
 	if (status)
 		stream_corpus_dispose(&corpus);
 	else
@@ -201,7 +180,7 @@ enum ldr_status stream_corpus_load(const char *folder, struct stream_corpus *out
 	size_t length;
 	enum ldr_status status = stream_read_text(list, &text, &length, err);
 
-	if (status == LDR_OK) {
+	if (text) {
 		status = stream_corpus_parse(text, length, &corpus, err);
 		if (status)
 			ldr_error_prefix(err, status, "%s", list);

@@ -17,14 +17,25 @@ struct stream_lines {
 	size_t number; /* of the line that was read last */
 };
 
-/* The next line without its newline. LDR_ENOTFOUND: there is none; LDR_EINVAL: the last one has no newline. */
-enum ldr_status stream_line_next(struct stream_lines *lines, const char **out_line,
-				 size_t *out_length, struct ldr_error *err);
+/* A line without its newline, read field by field. */
+struct stream_line {
+	const char *at; /* the next field */
+	const char *end;
+	size_t number;
+};
 
-/* One field of a line: digits alone, up to `until` or the line's end, at *at; *at moves behind them and behind the
- * separator. LDR_EINVAL: no digit, another character, a number over 2^64 - 1. */
-enum ldr_status stream_field_number(const struct stream_lines *lines, const char **at,
-				    const char *line_end, char until, const char *what,
+/* LDR_ENOTFOUND: there is no line any more; LDR_EINVAL: the last one has no newline. */
+enum ldr_status stream_line_next(struct stream_lines *lines, struct stream_line *out,
+				 struct ldr_error *err);
+
+/* One field of a line: digits alone, up to `until` or the line's end; the line then is at what follows. LDR_EINVAL: no
+ * digit, another character, a number over 2^64 - 1. */
+enum ldr_status stream_field_number(struct stream_line *line, char until, const char *what,
 				    uint64_t *out, struct ldr_error *err);
+
+/* The first line: header, then a count of 1 to most. LDR_EINVAL: another line, another count, nothing at all. */
+enum ldr_status stream_header_count(struct stream_lines *lines, const char *header,
+				    const char *what, size_t most, size_t *out_count,
+				    struct ldr_error *err);
 
 #endif

@@ -18,13 +18,15 @@ static bool differs(const struct replay *replay, size_t request, const uint8_t *
 {
 	const struct stream_request *wanted = &replay->trace.request[request];
 	const uint8_t *expected = replay->corpus->expected[wanted->file] + wanted->offset;
+	uint64_t place = wanted->offset;
 	size_t at = 0;
 
 	while (bytes[at] == expected[at])
 		at++;
+	place += at;
 	bench_say("%s: byte %llu is 0x%02x, expected 0x%02x (request %zu)",
-		  path_of(replay, request), (unsigned long long)(wanted->offset + at), bytes[at],
-		  expected[at], request);
+		  path_of(replay, request), (unsigned long long)place, bytes[at], expected[at],
+		  request);
 	return false;
 }
 

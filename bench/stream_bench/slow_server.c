@@ -101,6 +101,7 @@ static enum MHD_Result answer_file(struct MHD_Connection *connection, int fd)
 	return result;
 }
 
+/* NOLINTNEXTLINE(readability-function-size): the library says how many parameters there are */
 static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url,
 			      const char *method, const char *version, const char *upload_data,
 			      size_t *upload_data_size, void **request)

@@ -3,6 +3,7 @@
  */
 #include "bench/stream_bench/trace.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,45 +24,17 @@ struct parser {
 	size_t file_count;
 };
 
-static enum ldr_status parse_header(struct parser *parser, size_t *out_count, struct ldr_error *err)
-{
-	const char *line, *at;
-	size_t length;
-	uint64_t count;
-	enum ldr_status status = stream_line_next(&parser->lines, &line, &length, err);
-
-	if (status == LDR_ENOTFOUND)
-		return ldr_fail(err, LDR_EINVAL, "empty");
-	if (status)
-		return status;
-	if (length < strlen(HEADER) || memcmp(line, HEADER, strlen(HEADER)) != 0)
-		return ldr_fail(err, LDR_EINVAL, "line 1: not \"" HEADER "COUNT\"");
-	at = line + strlen(HEADER);
-	status = stream_field_number(&parser->lines, &at, line + length, '\n', "count", &count,
-				     err);
-	if (status)
-		return status;
-	if (count == 0 || count > STREAM_REQUESTS_MAX)
-		return ldr_fail(err, LDR_EINVAL, "line 1: %llu requests, 1 to %u may be",
-				(unsigned long long)count, STREAM_REQUESTS_MAX);
-	*out_count = (size_t)count;
-	return LDR_OK;
-}
-
 static enum ldr_status parse_fields(struct parser *parser, uint64_t field[FIELDS],
 				    struct ldr_error *err)
 {
-	const char *line, *at;
-	size_t length;
-	enum ldr_status status = stream_line_next(&parser->lines, &line, &length, err);
+	struct stream_line line = {0};
+	enum ldr_status status = stream_line_next(&parser->lines, &line, err);
 
-	at = line;
 	for (int i = 0; status == LDR_OK && i < FIELDS; i++)
-		status = stream_field_number(&parser->lines, &at, line + length, ' ',
-					     field_names[i], &field[i], err);
-	if (status == LDR_OK && (at != line + length || at[-1] == ' '))
-		return ldr_fail(err, LDR_EINVAL, "line %zu: more than %d fields",
-				parser->lines.number, (int)FIELDS);
+		status = stream_field_number(&line, ' ', field_names[i], &field[i], err);
+	if (status == LDR_OK && (line.at != line.end || line.at[-1] == ' '))
+		return ldr_fail(err, LDR_EINVAL, "line %zu: more than %d fields", line.number,
+				(int)FIELDS);
 	return status;
 }
 
@@ -144,10 +117,12 @@ enum ldr_status stream_trace_parse(const char *text, size_t length, const uint64
 	struct parser parser = {{text, text + length, 0}, sizes, file_count};
 	struct stream_request *request;
 	size_t count = 0;
-	enum ldr_status status = parse_header(&parser, &count, err);
+	enum ldr_status status = stream_header_count(&parser.lines, HEADER, "requests",
+						     STREAM_REQUESTS_MAX, &count, err);
 
 	if (status)
 		return status;
+	assert(count > 0);
 	request = calloc(count, sizeof(*request));
 	if (!request)
 		return ldr_fail(err, LDR_ENOMEM, "%zu requests", count);
