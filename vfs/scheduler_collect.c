@@ -31,14 +31,11 @@ static void clear_event(struct ldr_scheduler *scheduler)
 		ldr_os_event_clear(atomic_load(&scheduler->event_fd));
 }
 
+/* Acquire pairs with the release of who puts an end where none was, which comes before all that may
+ * bring somebody here. */
 static bool has_ended(struct ldr_scheduler *scheduler)
 {
-	bool ended;
-
-	ldr_mutex_lock(&scheduler->lock);
-	ended = scheduler->ended_first != NULL;
-	ldr_mutex_unlock(&scheduler->lock);
-	return ended;
+	return atomic_load_explicit(&scheduler->has_ended, memory_order_acquire);
 }
 
 enum ldr_status ldr_scheduler_eventfd(struct ldr_scheduler *scheduler, int *out_fd,
@@ -157,11 +154,14 @@ size_t ldr_scheduler_poll(struct ldr_scheduler *scheduler, struct ldr_completion
 		return 0;
 	ldr_scheduler_expire(scheduler);
 	clear_event(scheduler);
+	if (!has_ended(scheduler))
+		return 0;
 	ldr_mutex_lock(&scheduler->lock);
 	now_ns = ldr_scheduler_now(scheduler);
 	while (count < capacity && scheduler->ended_first)
 		collect_one(scheduler, now_ns, &out[count++]);
 	left = scheduler->ended_first != NULL;
+	atomic_store_explicit(&scheduler->has_ended, left, memory_order_relaxed);
 	ldr_mutex_unlock(&scheduler->lock);
 	if (left)
 		ldr_scheduler_raise_event(scheduler);

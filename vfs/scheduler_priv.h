@@ -110,6 +110,7 @@ struct ldr_scheduler {
 	struct ldr_slot *free;
 	struct ldr_slot *ended_first;
 	struct ldr_slot *ended_last;
+	atomic_bool has_ended; /* ended_first, for a poll that finds nothing: it takes no lock */
 	uint64_t next_order;
 	bool stopping; /* takes no more requests */
 	bool quitting; /* workers end */
@@ -160,13 +161,21 @@ bool ldr_slot_must_settle(struct ldr_slot *slot);
 void ldr_lane_hint(struct ldr_lane *lane);
 /* The slot of a ticket, or NULL. */
 struct ldr_slot *ldr_slot_find(struct ldr_scheduler *scheduler, struct ldr_ticket ticket);
-/* RUNNING -> ENDED with what the slot says; gives whether the descriptor is to be raised. */
-bool ldr_slot_publish(struct ldr_slot *slot, uint64_t now_ns);
+/* Who is to be told of an end once the lock is given back: woken while it is held they would only wait
+ * for it. */
+struct ldr_tidings {
+	bool raise;   /* the descriptor */
+	bool collect; /* who waits for something to collect */
+	bool quiet;   /* who waits for the last end */
+};
+/* RUNNING -> ENDED with what the slot says. */
+struct ldr_tidings ldr_slot_publish(struct ldr_slot *slot, uint64_t now_ns);
 
 /* ---- outside the lock ---- */
 
 void ldr_lane_wake(struct ldr_lane *lane);
 void ldr_scheduler_raise_event(struct ldr_scheduler *scheduler);
+void ldr_scheduler_tell(struct ldr_scheduler *scheduler, struct ldr_tidings tidings);
 /* The slot is WAITING and the caller has pinned it: its wait is told the class, or given up when it is
  * cancelled, and then the slot is let go. */
 void ldr_slot_settle(struct ldr_slot *slot);

@@ -101,7 +101,7 @@ static void count_end(struct ldr_scheduler *scheduler, const struct ldr_slot *sl
 	m->ended++;
 }
 
-bool ldr_slot_publish(struct ldr_slot *slot, uint64_t now_ns)
+struct ldr_tidings ldr_slot_publish(struct ldr_slot *slot, uint64_t now_ns)
 {
 	struct ldr_scheduler *scheduler = slot->scheduler;
 	bool was_empty = !scheduler->ended_first;
@@ -115,11 +115,23 @@ bool ldr_slot_publish(struct ldr_slot *slot, uint64_t now_ns)
 	else
 		scheduler->ended_last->next = slot;
 	scheduler->ended_last = slot;
-	if (scheduler->collectors)
+	if (was_empty)
+		atomic_store_explicit(&scheduler->has_ended, true, memory_order_release);
+	return (struct ldr_tidings){
+		.raise = was_empty,
+		.collect = was_empty && scheduler->collectors,
+		.quiet = scheduler->watchers && scheduler->m.requests == scheduler->m.ended,
+	};
+}
+
+void ldr_scheduler_tell(struct ldr_scheduler *scheduler, struct ldr_tidings tidings)
+{
+	if (tidings.raise)
+		ldr_scheduler_raise_event(scheduler);
+	if (tidings.collect)
 		ldr_condition_broadcast(&scheduler->collect);
-	if (scheduler->watchers && scheduler->m.requests == scheduler->m.ended)
+	if (tidings.quiet)
 		ldr_condition_broadcast(&scheduler->quiet);
-	return was_empty;
 }
 
 /* What the slot says about an end without a result, its files and lists given up. */
@@ -140,14 +152,13 @@ static void set_outcome(struct ldr_slot *slot, enum ldr_io_outcome outcome)
 void ldr_slot_end(struct ldr_slot *slot, enum ldr_io_outcome outcome)
 {
 	struct ldr_scheduler *scheduler = slot->scheduler;
-	bool raise;
+	struct ldr_tidings tidings;
 
 	set_outcome(slot, outcome);
 	ldr_mutex_lock(&scheduler->lock);
-	raise = ldr_slot_publish(slot, ldr_scheduler_now(scheduler));
+	tidings = ldr_slot_publish(slot, ldr_scheduler_now(scheduler));
 	ldr_mutex_unlock(&scheduler->lock);
-	if (raise)
-		ldr_scheduler_raise_event(scheduler);
+	ldr_scheduler_tell(scheduler, tidings);
 }
 
 /* The first queued one of any lane whose deadline has passed, RUNNING now, or NULL. */
@@ -216,7 +227,8 @@ static enum next work_name(struct ldr_slot *slot)
 	case LDR_IO_READ:
 	case LDR_IO_PREFETCH:
 		status = open_file(slot, LDR_OPEN_READ);
-		next = status == LDR_OK ? NEXT_READ : NEXT_END;
+		if (status == LDR_OK && !atomic_load(&slot->cancelled))
+			next = NEXT_READ;
 		break;
 	case LDR_IO_OPEN:
 		status = open_file(slot, request->open_flags ? request->open_flags : LDR_OPEN_READ);
@@ -371,7 +383,7 @@ void ldr_slot_run_alone(struct ldr_slot *slot)
 {
 	struct ldr_scheduler *scheduler = slot->scheduler;
 	uint64_t now_ns = slot->since_ns;
-	bool raise;
+	struct ldr_tidings tidings;
 
 	if (ldr_queue_missed(&slot->node, now_ns)) {
 		ldr_slot_end(slot, LDR_IO_EXPIRED);
@@ -384,10 +396,9 @@ void ldr_slot_run_alone(struct ldr_slot *slot)
 	now_ns = ldr_scheduler_now(scheduler);
 	slot->times.service_ns = now_ns - slot->times.started_ns;
 	ldr_mutex_lock(&scheduler->lock);
-	raise = ldr_slot_publish(slot, now_ns);
+	tidings = ldr_slot_publish(slot, now_ns);
 	ldr_mutex_unlock(&scheduler->lock);
-	if (raise)
-		ldr_scheduler_raise_event(scheduler);
+	ldr_scheduler_tell(scheduler, tidings);
 }
 
 /* ---- a worker ---- */
@@ -483,7 +494,8 @@ static void serve(struct ldr_slot *slot, uint8_t *scratch, uint64_t *now_ns)
 	struct ldr_scheduler *scheduler = slot->scheduler;
 	struct ldr_lane *to_wake = NULL;
 	enum next next = NEXT_END;
-	bool raise = false, settle = false;
+	struct ldr_tidings tidings = {.raise = false};
+	bool settle = false;
 
 	if (!slot->times.started_ns)
 		slot->times.started_ns = *now_ns;
@@ -495,16 +507,15 @@ static void serve(struct ldr_slot *slot, uint8_t *scratch, uint64_t *now_ns)
 	slot->times.service_ns += ldr_nanoseconds(slot->since_ns, *now_ns);
 	ldr_mutex_lock(&scheduler->lock);
 	if (next == NEXT_END)
-		raise = ldr_slot_publish(slot, *now_ns);
+		tidings = ldr_slot_publish(slot, *now_ns);
 	else
 		to_wake = requeue(slot, next, *now_ns, &settle);
-	if (!raise && !to_wake && !settle)
+	if (!tidings.raise && !tidings.quiet && !to_wake && !settle)
 		return;
 	ldr_mutex_unlock(&scheduler->lock);
 	if (settle)
 		ldr_slot_settle(slot);
-	if (raise)
-		ldr_scheduler_raise_event(scheduler);
+	ldr_scheduler_tell(scheduler, tidings);
 	if (to_wake)
 		ldr_lane_wake(to_wake);
 	ldr_mutex_lock(&scheduler->lock);
