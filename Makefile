@@ -326,6 +326,7 @@ test: ## everything a change must pass (under 20 minutes)
 	$(MAKE) MODE=release check-layers check-headers check-format check-style check-seams check-symbols \
 		check-install
 	BUILD=build/debug PROGRAMS=build/release MODE=debug JOBS=$(JOBS) tests/run.sh $(TEST_SUITES)
+	BUILD=build/debug MODE=debug JOBS=$(JOBS) T=stress/scheduler tests/run.sh stress
 ci: ## test, then sanitizers, longer fuzzing and clang-tidy (under 40 minutes)
 	LARDER_CI=1 $(MAKE) test
 	$(MAKE) check-tidy
