@@ -87,7 +87,6 @@ struct ldr_lane {
 	uint32_t idle;  /* workers that sleep and that nobody has woken */
 	uint32_t woken; /* workers that were woken and do not run yet */
 	uint32_t workers;
-	size_t scratch_next; /* pieces of the scratch that its workers have taken */
 	/* How urgent the most urgent waiting one is, and since when the oldest waits: what a long
 	 * read looks at between two pieces, without the lock; hints. */
 	_Atomic uint32_t waiting_class; /* 0: a deadline; LDR_IO_CLASSES: nobody waits */
@@ -102,6 +101,7 @@ struct ldr_scheduler {
 	struct ldr_slot *slots; /* owns */
 	uint32_t slot_count;    /* 0 until there are slots */
 	uint8_t *scratch;       /* owns: a piece for each reader, where bytes of a prefetch go */
+	size_t scratch_taken;   /* pieces of it that have a reader */
 
 	struct ldr_mutex lock;
 	struct ldr_lane lanes[LDR_LANES];

@@ -255,16 +255,26 @@ static enum ldr_priority priority_of(enum ldr_io_class io_class)
 	return (enum ldr_priority)(io_class - LDR_IO_CRITICAL);
 }
 
-static struct ldr_piece next_piece(struct ldr_slot *slot, uint8_t *scratch)
+/* Where the bytes of a prefetch go: a thread's own, so that no two write there at once. */
+struct scratch {
+	uint8_t *bytes;
+	size_t length;
+};
+
+/* Without threads it lies on the stack of whoever submits. */
+#define ALONE_BYTES 4096u
+
+static struct ldr_piece next_piece(struct ldr_slot *slot, const struct scratch *scratch)
 {
 	const struct ldr_io_request *request = &slot->request;
+	bool keeps = request->kind == LDR_IO_READ;
 	size_t left = request->length - slot->done;
+	size_t most = keeps ? LDR_SCHEDULER_PIECE_BYTES : scratch->length;
 
 	return (struct ldr_piece){
 		.file = slot->file,
-		.bytes = request->kind == LDR_IO_READ ? (uint8_t *)request->bytes + slot->done
-						      : scratch,
-		.length = left < LDR_SCHEDULER_PIECE_BYTES ? left : LDR_SCHEDULER_PIECE_BYTES,
+		.bytes = keeps ? (uint8_t *)request->bytes + slot->done : scratch->bytes,
+		.length = left < most ? left : most,
 		.offset = request->offset + slot->done,
 		.tag = request->tag,
 		.stages = &slot->times.stages,
@@ -315,8 +325,8 @@ static bool lets_pass(const struct ldr_slot *slot)
 }
 
 /* The next piece. LDR_EAGAIN: the wait is to be waited for. */
-static enum ldr_status read_piece(struct ldr_slot *slot, struct ldr_wait *wait, uint8_t *scratch,
-				  bool *out_end)
+static enum ldr_status read_piece(struct ldr_slot *slot, struct ldr_wait *wait,
+				  const struct scratch *scratch, bool *out_end)
 {
 	const struct ldr_backend *backend = slot->scheduler->backend;
 	struct ldr_piece piece = next_piece(slot, scratch);
@@ -337,8 +347,8 @@ static enum ldr_status read_piece(struct ldr_slot *slot, struct ldr_wait *wait, 
 	return LDR_OK;
 }
 
-/* scratch: where the bytes of a prefetch go. alone: this thread does everything. */
-static enum next work_read(struct ldr_slot *slot, uint8_t *scratch, bool alone)
+/* alone: this thread does everything. */
+static enum next work_read(struct ldr_slot *slot, const struct scratch *scratch, bool alone)
 {
 	struct ldr_wait *wait = alone ? NULL : &slot->wait;
 	enum ldr_status status = LDR_OK;
@@ -359,7 +369,7 @@ static enum next work_read(struct ldr_slot *slot, uint8_t *scratch, bool alone)
 	return NEXT_END;
 }
 
-static enum next work(struct ldr_slot *slot, uint8_t *scratch, bool alone)
+static enum next work(struct ldr_slot *slot, const struct scratch *scratch, bool alone)
 {
 	if (slot->lane == LDR_LANE_READS)
 		return work_read(slot, scratch, alone);
@@ -384,13 +394,15 @@ void ldr_slot_run_alone(struct ldr_slot *slot)
 	struct ldr_scheduler *scheduler = slot->scheduler;
 	uint64_t now_ns = slot->since_ns;
 	struct ldr_tidings tidings;
+	uint8_t bytes[ALONE_BYTES];
+	const struct scratch scratch = {bytes, sizeof(bytes)};
 
 	if (ldr_queue_missed(&slot->node, now_ns)) {
 		ldr_slot_end(slot, LDR_IO_EXPIRED);
 		return;
 	}
 	slot->times.started_ns = now_ns;
-	while (work(slot, scheduler->scratch, true) == NEXT_READ)
+	while (work(slot, &scratch, true) == NEXT_READ)
 		slot->lane = LDR_LANE_READS;
 	finish(slot);
 	now_ns = ldr_scheduler_now(scheduler);
@@ -489,7 +501,7 @@ static struct ldr_lane *requeue(struct ldr_slot *slot, enum next next, uint64_t 
 
 /* A request's stay with a worker. The slot is the worker's; now_ns is when it became so, and is
  * brought up to date. Comes back with the lock held. */
-static void serve(struct ldr_slot *slot, uint8_t *scratch, uint64_t *now_ns)
+static void serve(struct ldr_slot *slot, const struct scratch *scratch, uint64_t *now_ns)
 {
 	struct ldr_scheduler *scheduler = slot->scheduler;
 	struct ldr_lane *to_wake = NULL;
@@ -562,16 +574,17 @@ void *ldr_lane_work(void *argument)
 	struct ldr_lane *lane = argument;
 	struct ldr_scheduler *scheduler = lane->scheduler;
 	uint64_t now_ns = ldr_scheduler_now(scheduler);
-	uint8_t *scratch;
+	struct scratch scratch = {NULL, LDR_SCHEDULER_PIECE_BYTES};
 
 	ldr_mutex_lock(&scheduler->lock);
-	scratch = scheduler->scratch + lane->scratch_next++ * LDR_SCHEDULER_PIECE_BYTES;
+	if (lane == &scheduler->lanes[LDR_LANE_READS])
+		scratch.bytes = scheduler->scratch + scheduler->scratch_taken++ * scratch.length;
 	for (;;) {
 		struct ldr_slot *slot = take(lane, &now_ns);
 
 		if (slot) {
 			ldr_mutex_unlock(&scheduler->lock);
-			serve(slot, scratch, &now_ns);
+			serve(slot, &scratch, &now_ns);
 		} else if (scheduler->quitting) {
 			break;
 		} else {
