@@ -11,6 +11,7 @@ struct draft {
 	struct ldr_mounted **mounts; /* owns the array, borrows what it had, owns what is new */
 	size_t count;
 	size_t capacity;
+	bool frees_a_target; /* a mount that is written through goes */
 };
 
 static struct ldr_mounted **find_id(struct draft *draft, uint32_t id)
@@ -33,6 +34,7 @@ static enum ldr_status draft_of(struct ldr_vfs *vfs, size_t more, struct draft *
 	present = atomic_load_explicit(&vfs->snapshot, memory_order_relaxed);
 	out->capacity = present->count + more;
 	out->count = present->count;
+	out->frees_a_target = false;
 	out->mounts = malloc((out->capacity + 1) * sizeof(out->mounts[0]));
 	if (out->mounts && present->count > 0)
 		memcpy(out->mounts, present->mounts, present->count * sizeof(out->mounts[0]));
@@ -54,6 +56,13 @@ static void draft_drop(struct draft *draft)
 	free(draft->mounts);
 }
 
+/* Its place in the draft is the caller's to fill. */
+static void let_go(struct draft *draft, struct ldr_mounted *mounted)
+{
+	draft->frees_a_target |= mounted->hidden != NULL;
+	drop_if_new(mounted);
+}
+
 static enum ldr_status apply_one(struct ldr_vfs *vfs, struct draft *draft,
 				 const struct ldr_mount *change, struct ldr_error *err)
 {
@@ -66,7 +75,7 @@ static enum ldr_status apply_one(struct ldr_vfs *vfs, struct draft *draft,
 			return ldr_fail(err, LDR_ENOTFOUND, "mount %u: there is none", change->id);
 		mounted = *place;
 		*place = draft->mounts[--draft->count];
-		drop_if_new(mounted);
+		let_go(draft, mounted);
 		return LDR_OK;
 	}
 	if (!place && draft->count >= LDR_VFS_MOUNTS_MAX)
@@ -76,10 +85,10 @@ static enum ldr_status apply_one(struct ldr_vfs *vfs, struct draft *draft,
 	if (status != LDR_OK)
 		return status;
 	vfs->next_order++;
-	if (mounted->hidden)
-		ldr_copy_sweep(mounted);
 	if (place) {
-		drop_if_new(*place);
+		/* A switch keeps its place among its equals. */
+		mounted->order = (*place)->order;
+		let_go(draft, *place);
 		*place = mounted;
 	} else {
 		draft->mounts[draft->count++] = mounted;
@@ -114,10 +123,14 @@ static enum ldr_status apply(struct ldr_vfs *vfs, const struct ldr_mount *change
 		status = apply_one(vfs, &draft, &changes[i], err);
 	if (status == LDR_OK)
 		status = publish(vfs, &draft, err);
-	if (status == LDR_OK)
-		free(draft.mounts);
-	else
+	if (status != LDR_OK) {
 		draft_drop(&draft);
+		return status;
+	}
+	free(draft.mounts);
+	/* The caller may let another have it at once. */
+	if (draft.frees_a_target)
+		ldr_keeper_wait(vfs);
 	return status;
 }
 

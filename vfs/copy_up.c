@@ -2,8 +2,8 @@
  * Copying a file of a lower mount into a write target.
  *
  * The copy is made as ".larder/copy-N" in the target, a name that nobody is shown, and renamed when
- * it is whole; so the file is seen as it was below or as its full copy. Copies of a process that
- * died are swept when the target is mounted.
+ * it is whole; so the file is seen as it was below or as its full copy. Copies of an owner
+ * that died are swept by the next one (claim.h).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -103,8 +103,10 @@ enum ldr_status ldr_copy_up(struct ldr_vfs *vfs, const struct ldr_lookup *lookup
 	struct ldr_layer_file from = {.ops = NULL};
 	struct ldr_visit visit = {.lookup = lookup, .file = &from};
 	struct ldr_error why;
-	enum ldr_status status = ldr_lookup_ask(&ldr_verbs_open, &visit, &why);
+	enum ldr_status status;
 
+	ldr_why_begin(&why);
+	status = ldr_lookup_ask(&ldr_verbs_open, &visit, &why);
 	if (status != LDR_OK)
 		return ldr_fail(err, status, "copy to the write target: %s",
 				status == LDR_ENOTFOUND ? "not found" : why.text);
@@ -115,8 +117,8 @@ enum ldr_status ldr_copy_up(struct ldr_vfs *vfs, const struct ldr_lookup *lookup
 		from.ops->close(&from);
 	if (status == LDR_OK)
 		atomic_fetch_add_explicit(&vfs->copied_up, 1, memory_order_relaxed);
-	else if (err)
-		*err = why;
+	else
+		ldr_why_tell(&why, status, err);
 	return status;
 }
 
@@ -142,16 +144,16 @@ static enum ldr_status note_leftover(void *context, const char *name, size_t nam
 	return LDR_OK;
 }
 
-void ldr_copy_sweep(const struct ldr_mounted *target)
+void ldr_copy_sweep(const struct ldr_layer_ops *ops, void *layer_self)
 {
 	struct ldr_layer_path folder = path_of(COPY_FOLDER);
 	struct leftovers *left = calloc(1, sizeof(*left));
 
-	if (left && target->ops->list(target->self, &folder, note_leftover, left, NULL) == LDR_OK) {
+	if (left && ops->list(layer_self, &folder, note_leftover, left, NULL) == LDR_OK) {
 		for (size_t i = 0; i < left->count; i++) {
 			struct ldr_layer_path copy = path_of(left->names[i]);
 
-			target->ops->remove(target->self, &copy, NULL);
+			ops->remove(layer_self, &copy, NULL);
 		}
 	}
 	free(left);

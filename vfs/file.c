@@ -83,12 +83,15 @@ enum ldr_status ldr_file_pread(struct ldr_file *file, void *bytes, size_t length
 			       size_t *out_length, struct ldr_error *err)
 {
 	enum ldr_status status = check_mode(file, MAY_READ, "read", err);
+	struct ldr_error why;
 
 	if (status == LDR_OK)
 		status = check_range("read", length, offset, err);
 	if (status != LDR_OK)
 		return status;
-	return file->layer.ops->pread(&file->layer, bytes, length, offset, out_length, err);
+	ldr_why_begin(&why);
+	status = file->layer.ops->pread(&file->layer, bytes, length, offset, out_length, &why);
+	return status == LDR_OK ? status : ldr_why_tell(&why, status, err);
 }
 
 enum ldr_status ldr_file_pread_or_wait(struct ldr_file *file, const struct ldr_read_range *range,
@@ -113,37 +116,59 @@ enum ldr_status ldr_file_pwrite(struct ldr_file *file, const void *bytes, size_t
 {
 	const struct ldr_file_ops *ops = file->layer.ops;
 	enum ldr_status status = check_mode(file, MAY_WRITE, "write", err);
+	struct ldr_error why;
 
 	if (status == LDR_OK && !(file->flags & LDR_OPEN_APPEND))
 		status = check_range("write", length, offset, err);
 	if (status != LDR_OK)
 		return status;
+	ldr_why_begin(&why);
 	if (file->flags & LDR_OPEN_APPEND)
-		return ops->append(&file->layer, bytes, length, NULL, err);
-	return ops->pwrite(&file->layer, bytes, length, offset, err);
+		status = ops->append(&file->layer, bytes, length, NULL, &why);
+	else
+		status = ops->pwrite(&file->layer, bytes, length, offset, &why);
+	return status == LDR_OK ? status : ldr_why_tell(&why, status, err);
 }
 
 enum ldr_status ldr_file_truncate(struct ldr_file *file, uint64_t length, struct ldr_error *err)
 {
 	enum ldr_status status = check_mode(file, MAY_PLACE, "truncate", err);
+	struct ldr_error why;
 
-	return status == LDR_OK ? file->layer.ops->truncate(&file->layer, length, err) : status;
+	if (status != LDR_OK)
+		return status;
+	ldr_why_begin(&why);
+	status = file->layer.ops->truncate(&file->layer, length, &why);
+	return status == LDR_OK ? status : ldr_why_tell(&why, status, err);
 }
 
 enum ldr_status ldr_file_sync(struct ldr_file *file, struct ldr_error *err)
 {
 	enum ldr_status status = check_mode(file, MAY_READ | MAY_WRITE, "sync", err);
+	struct ldr_error why;
 
 	if (status != LDR_OK || !file->layer.ops->sync)
 		return status;
-	return file->layer.ops->sync(&file->layer, err);
+	ldr_why_begin(&why);
+	status = file->layer.ops->sync(&file->layer, &why);
+	return status == LDR_OK ? status : ldr_why_tell(&why, status, err);
+}
+
+static enum ldr_status stat_now(struct ldr_file *file, struct ldr_stat *out, struct ldr_error *err)
+{
+	struct ldr_error why;
+	enum ldr_status status;
+
+	ldr_why_begin(&why);
+	status = file->layer.ops->stat(&file->layer, out, &why);
+	return status == LDR_OK ? status : ldr_why_tell(&why, status, err);
 }
 
 enum ldr_status ldr_file_stat(struct ldr_file *file, struct ldr_stat *out, struct ldr_error *err)
 {
 	enum ldr_status status = check_mode(file, MAY_READ | MAY_WRITE, "stat", err);
 
-	return status == LDR_OK ? file->layer.ops->stat(&file->layer, out, err) : status;
+	return status == LDR_OK ? stat_now(file, out, err) : status;
 }
 
 void ldr_file_mount(const struct ldr_file *file, uint32_t *out_id, uint64_t *out_generation)
@@ -161,8 +186,8 @@ static enum ldr_status read_all(struct ldr_file *file, uint8_t *bytes, size_t le
 
 	while (done < length) {
 		size_t got;
-		enum ldr_status status = file->layer.ops->pread(
-			&file->layer, bytes + done, length - done, offset + done, &got, err);
+		enum ldr_status status = ldr_file_pread(file, bytes + done, length - done,
+							offset + done, &got, err);
 
 		if (status != LDR_OK)
 			return status;
@@ -200,6 +225,7 @@ static enum ldr_status map_some_way(struct ldr_file *file, uint64_t offset, size
 	struct ldr_error why;
 	enum ldr_status status = LDR_EUNSUPPORTED;
 
+	ldr_why_begin(&why);
 	if (length > 0 && file->layer.ops->map)
 		status = file->layer.ops->map(&file->layer, offset, length, out, &why);
 	if (status == LDR_EUNSUPPORTED && (flags & LDR_MAP_COPY))
@@ -208,9 +234,7 @@ static enum ldr_status map_some_way(struct ldr_file *file, uint64_t offset, size
 		return ldr_fail(err, status,
 				"map: %zu bytes at %llu do not lie in memory in one piece", length,
 				(unsigned long long)offset);
-	if (status != LDR_OK && err)
-		*err = why;
-	return status;
+	return status == LDR_OK ? status : ldr_why_tell(&why, status, err);
 }
 
 enum ldr_status ldr_file_map(struct ldr_file *file, uint64_t offset, size_t length, unsigned flags,
@@ -223,7 +247,7 @@ enum ldr_status ldr_file_map(struct ldr_file *file, uint64_t offset, size_t leng
 	if (status == LDR_OK)
 		status = check_range("map", length, offset, err);
 	if (status == LDR_OK)
-		status = file->layer.ops->stat(&file->layer, &now, err);
+		status = stat_now(file, &now, err);
 	if (status != LDR_OK)
 		return status;
 	if (flags & ~(unsigned)LDR_MAP_COPY)
@@ -274,6 +298,7 @@ enum ldr_status ldr_file_cursor_write(struct ldr_file_cursor *cursor, const void
 {
 	struct ldr_file *file = cursor->file;
 	enum ldr_status status;
+	struct ldr_error why;
 
 	if (!(file->flags & LDR_OPEN_APPEND)) {
 		status = ldr_file_pwrite(file, bytes, length, cursor->offset, err);
@@ -283,7 +308,9 @@ enum ldr_status ldr_file_cursor_write(struct ldr_file_cursor *cursor, const void
 	status = check_mode(file, MAY_WRITE, "write", err);
 	if (status != LDR_OK)
 		return status;
-	return file->layer.ops->append(&file->layer, bytes, length, &cursor->offset, err);
+	ldr_why_begin(&why);
+	status = file->layer.ops->append(&file->layer, bytes, length, &cursor->offset, &why);
+	return status == LDR_OK ? status : ldr_why_tell(&why, status, err);
 }
 
 static enum ldr_status seek_base(const struct ldr_file_cursor *cursor, enum ldr_whence whence,

@@ -12,11 +12,14 @@
 
 #include "common/bytes.h"
 #include "common/checksum.h"
+#include "common/path.h"
 
 #define LOG_MAGIC "LARDHIDE"
 #define LOG_VERSION 1u
 #define RECORD_EXTRA_BYTES 10u /* length and checksum */
 #define TABLE_FIRST 64u
+/* A folded name takes up to four times its bytes. */
+#define FOLDED_MAX_BYTES (4 * LDR_PATH_MAX_BYTES)
 #define HIDDEN_MAX (UINT32_C(1) << 24)
 
 struct hidden_name {
@@ -31,12 +34,18 @@ struct hidden_table {
 	_Atomic(struct hidden_name *) slots[];
 };
 
+/* Names as they are, or folded. */
+struct hidden_set {
+	_Atomic uint64_t count;
+	_Atomic(struct hidden_table *) table;
+};
+
 struct ldr_hidden {
 	const struct ldr_layer_ops *ops;
 	void *layer_self;
 	bool is_logged; /* the log is whole: more can be added at its end */
-	_Atomic uint64_t count;
-	_Atomic(struct hidden_table *) table;
+	struct hidden_set exact;
+	struct hidden_set folded;
 };
 
 static struct hidden_table *table_new(size_t slots, struct hidden_table *older)
@@ -74,13 +83,11 @@ static void table_put(struct hidden_table *table, struct hidden_name *name)
 	atomic_store_explicit(&table->slots[i], name, memory_order_release);
 }
 
-bool ldr_hidden_covers(const struct ldr_hidden *hidden, const char *path, size_t length)
+/* The path or a folder above it. */
+static bool set_covers(const struct hidden_set *set, const char *path, size_t length)
 {
-	const struct hidden_table *table;
+	const struct hidden_table *table = atomic_load_explicit(&set->table, memory_order_acquire);
 
-	if (atomic_load_explicit(&hidden->count, memory_order_relaxed) == 0)
-		return false;
-	table = atomic_load_explicit(&hidden->table, memory_order_acquire);
 	while (length > 0) {
 		if (table_has(table, path, length, ldr_checksum(path, length)))
 			return true;
@@ -92,17 +99,39 @@ bool ldr_hidden_covers(const struct ldr_hidden *hidden, const char *path, size_t
 	return false;
 }
 
+/* A slash folds to itself and joins with nothing, so a path is folded as a name is. */
+static size_t fold_path(const char *path, size_t length, char folded[FOLDED_MAX_BYTES])
+{
+	size_t folded_bytes;
+
+	if (ldr_name_fold(path, length, folded, FOLDED_MAX_BYTES, &folded_bytes))
+		return folded_bytes;
+	memcpy(folded, path, length);
+	return length;
+}
+
+bool ldr_hidden_covers(const struct ldr_hidden *hidden, const char *path, size_t length, bool fold)
+{
+	char folded[FOLDED_MAX_BYTES];
+
+	if (ldr_hidden_count(hidden) == 0)
+		return false;
+	if (!fold)
+		return set_covers(&hidden->exact, path, length);
+	return set_covers(&hidden->folded, folded, fold_path(path, length, folded));
+}
+
 uint64_t ldr_hidden_count(const struct ldr_hidden *hidden)
 {
-	return atomic_load_explicit(&hidden->count, memory_order_relaxed);
+	return atomic_load_explicit(&hidden->exact.count, memory_order_relaxed);
 }
 
 /* ---- adding ---- */
 
-static enum ldr_status make_room(struct ldr_hidden *hidden, struct ldr_error *err)
+static enum ldr_status make_room(struct hidden_set *set, struct ldr_error *err)
 {
-	struct hidden_table *old = atomic_load_explicit(&hidden->table, memory_order_relaxed);
-	uint64_t count = ldr_hidden_count(hidden);
+	struct hidden_table *old = atomic_load_explicit(&set->table, memory_order_relaxed);
+	uint64_t count = atomic_load_explicit(&set->count, memory_order_relaxed);
 	struct hidden_table *table;
 
 	if (count >= HIDDEN_MAX)
@@ -120,16 +149,16 @@ static enum ldr_status make_room(struct ldr_hidden *hidden, struct ldr_error *er
 		if (name)
 			table_put(table, name);
 	}
-	atomic_store_explicit(&hidden->table, table, memory_order_release);
+	atomic_store_explicit(&set->table, table, memory_order_release);
 	return LDR_OK;
 }
 
-/* Into the table, not the log. */
-static enum ldr_status remember(struct ldr_hidden *hidden, const char *path, size_t length,
-				struct ldr_error *err)
+/* All that adding to a set needs: room, and the name. */
+static enum ldr_status prepare(struct hidden_set *set, const char *path, size_t length,
+			       struct hidden_name **out_name, struct ldr_error *err)
 {
+	enum ldr_status status = make_room(set, err);
 	struct hidden_name *name;
-	enum ldr_status status = make_room(hidden, err);
 
 	if (status != LDR_OK)
 		return status;
@@ -139,9 +168,22 @@ static enum ldr_status remember(struct ldr_hidden *hidden, const char *path, siz
 	name->hash = ldr_checksum(path, length);
 	name->length = length;
 	memcpy(name->text, path, length);
-	table_put(atomic_load_explicit(&hidden->table, memory_order_relaxed), name);
-	atomic_fetch_add_explicit(&hidden->count, 1, memory_order_release);
+	*out_name = name;
 	return LDR_OK;
+}
+
+/* Owns name. */
+static void put(struct hidden_set *set, struct hidden_name *name)
+{
+	struct hidden_table *table = atomic_load_explicit(&set->table, memory_order_relaxed);
+
+	if (table_has(table, name->text, name->length, name->hash)) {
+		free(name);
+		return;
+	}
+	table_put(table, name);
+	/* Pairs with the acquire of the table: who counts a name finds it. */
+	atomic_fetch_add_explicit(&set->count, 1, memory_order_release);
 }
 
 static void put_header(struct ldr_buffer *log)
@@ -165,7 +207,8 @@ static void put_record(struct ldr_buffer *log, const char *path, size_t length)
 static enum ldr_status write_whole(struct ldr_hidden *hidden, const char *path, size_t length,
 				   struct ldr_error *err)
 {
-	struct hidden_table *table = atomic_load_explicit(&hidden->table, memory_order_relaxed);
+	struct hidden_table *table = atomic_load_explicit(&hidden->exact.table,
+							  memory_order_relaxed);
 	LDR_AUTO_BUFFER struct ldr_buffer log = {.max_bytes = SIZE_MAX};
 	enum ldr_status status;
 
@@ -204,15 +247,39 @@ static enum ldr_status write_record(struct ldr_hidden *hidden, const char *path,
 	return status;
 }
 
-enum ldr_status ldr_hidden_add(struct ldr_hidden *hidden, const char *path, size_t length,
-			       struct ldr_error *err)
+/* logged: the log has it already. */
+static enum ldr_status add(struct ldr_hidden *hidden, const char *path, size_t length, bool logged,
+			   struct ldr_error *err)
 {
-	enum ldr_status status;
+	struct hidden_name *exact, *folded;
+	char text[FOLDED_MAX_BYTES];
+	enum ldr_status status = prepare(&hidden->exact, path, length, &exact, err);
 
-	if (ldr_hidden_covers(hidden, path, length))
+	if (status != LDR_OK)
+		return status;
+	status = prepare(&hidden->folded, text, fold_path(path, length, text), &folded, err);
+	if (status != LDR_OK) {
+		free(exact);
+		return status;
+	}
+	if (!logged)
+		status = write_record(hidden, path, length, err);
+	if (status != LDR_OK) {
+		free(exact);
+		free(folded);
+		return status;
+	}
+	put(&hidden->folded, folded);
+	put(&hidden->exact, exact);
+	return LDR_OK;
+}
+
+enum ldr_status ldr_hidden_add(struct ldr_hidden *hidden, const char *path, size_t length,
+			       bool fold, struct ldr_error *err)
+{
+	if (ldr_hidden_covers(hidden, path, length, fold))
 		return LDR_OK;
-	status = write_record(hidden, path, length, err);
-	return status == LDR_OK ? remember(hidden, path, length, err) : status;
+	return add(hidden, path, length, false, err);
 }
 
 /* ---- reading the log ---- */
@@ -232,6 +299,42 @@ static enum ldr_status parse_header(struct ldr_cursor *cursor, struct ldr_error 
 	return LDR_OK;
 }
 
+/* One record at the cursor. NULL: a good one; else what is wrong with it. */
+static const char *take_record(struct ldr_cursor *cursor, const uint8_t *log, const char **out_path,
+			       uint16_t *out_bytes)
+{
+	size_t start = ldr_cursor_position(cursor);
+	uint16_t path_bytes = ldr_cursor_u16(cursor);
+	const char *path = (const char *)ldr_cursor_bytes(cursor, path_bytes);
+	uint64_t expected = ldr_cursor_u64(cursor);
+
+	if (cursor->failed)
+		return "is cut short";
+	if (ldr_checksum(log + start, 2 + (size_t)path_bytes) != expected)
+		return "has a wrong checksum";
+	*out_path = path;
+	*out_bytes = path_bytes;
+	return NULL;
+}
+
+/* Whether a crash may have left this end behind the last good record: no more than one append, and
+ * no good record anywhere in it (there is none inside of one: a path holds no control character,
+ * and a length below 1,280 has one as its second byte). */
+static bool is_torn_end(const uint8_t *end, size_t length)
+{
+	if (length > RECORD_EXTRA_BYTES + LDR_PATH_MAX_BYTES)
+		return false;
+	for (size_t at = 1; at < length; at++) {
+		struct ldr_cursor cursor = ldr_cursor_over(end + at, length - at);
+		const char *path;
+		uint16_t path_bytes;
+
+		if (!take_record(&cursor, end + at, &path, &path_bytes))
+			return false;
+	}
+	return true;
+}
+
 enum ldr_status ldr_hidden_parse(const uint8_t *log, size_t length,
 				 enum ldr_status (*each)(void *context, const char *path,
 							 size_t path_bytes, struct ldr_error *err),
@@ -242,27 +345,19 @@ enum ldr_status ldr_hidden_parse(const uint8_t *log, size_t length,
 
 	while (status == LDR_OK && ldr_cursor_left(&cursor) > 0) {
 		size_t start = ldr_cursor_position(&cursor);
-		uint16_t path_bytes = ldr_cursor_u16(&cursor);
-		const char *path = (const char *)ldr_cursor_bytes(&cursor, path_bytes);
-		uint64_t expected = ldr_cursor_u64(&cursor);
+		const char *path = NULL, *fault;
+		uint16_t path_bytes = 0;
 
-		if (cursor.failed) {
+		fault = take_record(&cursor, log, &path, &path_bytes);
+		if (fault && is_torn_end(log + start, length - start)) {
 			*out_good = start;
 			return LDR_OK;
 		}
-		if (ldr_checksum(log + start, 2 + (size_t)path_bytes) != expected) {
-			if (ldr_cursor_left(&cursor) == 0) {
-				*out_good = start;
-				return LDR_OK;
-			}
-			return ldr_fail(err, LDR_ECORRUPT,
-					"whiteout log: checksum of the record at %zu is wrong",
-					start);
-		}
-		status = ldr_path_check(path, path_bytes, NULL);
-		if (status != LDR_OK)
-			return ldr_fail(err, LDR_ECORRUPT,
-					"whiteout log: record at %zu holds no legal path", start);
+		if (!fault && ldr_path_check(path, path_bytes, NULL) != LDR_OK)
+			fault = "holds no legal path";
+		if (fault)
+			return ldr_fail(err, LDR_ECORRUPT, "whiteout log: the record at %zu %s",
+					start, fault);
 		status = each(context, path, path_bytes, err);
 	}
 	if (status == LDR_OK)
@@ -270,14 +365,14 @@ enum ldr_status ldr_hidden_parse(const uint8_t *log, size_t length,
 	return status;
 }
 
-static enum ldr_status take_record(void *context, const char *path, size_t path_bytes,
-				   struct ldr_error *err)
+static enum ldr_status remember(void *context, const char *path, size_t path_bytes,
+				struct ldr_error *err)
 {
 	struct ldr_hidden *hidden = context;
 
-	if (ldr_hidden_covers(hidden, path, path_bytes))
+	if (ldr_hidden_covers(hidden, path, path_bytes, false))
 		return LDR_OK;
-	return remember(hidden, path, path_bytes, err);
+	return add(hidden, path, path_bytes, true, err);
 }
 
 static enum ldr_status load_log(struct ldr_hidden *hidden, struct ldr_error *err)
@@ -290,7 +385,7 @@ static enum ldr_status load_log(struct ldr_hidden *hidden, struct ldr_error *err
 	if (status == LDR_ENOTFOUND)
 		return LDR_OK;
 	if (status == LDR_OK)
-		status = ldr_hidden_parse(log, length, take_record, hidden, &good, err);
+		status = ldr_hidden_parse(log, length, remember, hidden, &good, err);
 	if (status != LDR_OK)
 		return status;
 	hidden->is_logged = true;
@@ -299,21 +394,26 @@ static enum ldr_status load_log(struct ldr_hidden *hidden, struct ldr_error *err
 	return hidden->ops->side_replace(hidden->layer_self, log, good, err);
 }
 
+static bool set_init(struct hidden_set *set)
+{
+	struct hidden_table *table = table_new(TABLE_FIRST, NULL);
+
+	atomic_store_explicit(&set->table, table, memory_order_relaxed);
+	return table != NULL;
+}
+
 enum ldr_status ldr_hidden_load(const struct ldr_layer_ops *ops, void *layer_self,
 				struct ldr_hidden **out_hidden, struct ldr_error *err)
 {
 	struct ldr_hidden *hidden = calloc(1, sizeof(*hidden));
-	struct hidden_table *table = table_new(TABLE_FIRST, NULL);
 	enum ldr_status status = LDR_OK;
 
-	if (!hidden || !table) {
-		free(hidden);
-		free(table);
+	if (!hidden || !set_init(&hidden->exact) || !set_init(&hidden->folded)) {
+		ldr_hidden_free(hidden);
 		return ldr_fail(err, LDR_ENOMEM, "whiteouts: out of memory");
 	}
 	hidden->ops = ops;
 	hidden->layer_self = layer_self;
-	atomic_store_explicit(&hidden->table, table, memory_order_relaxed);
 	if (ops->side_read)
 		status = load_log(hidden, err);
 	if (status != LDR_OK) {
@@ -324,14 +424,11 @@ enum ldr_status ldr_hidden_load(const struct ldr_layer_ops *ops, void *layer_sel
 	return LDR_OK;
 }
 
-void ldr_hidden_free(struct ldr_hidden *hidden)
+static void set_dispose(struct hidden_set *set)
 {
-	struct hidden_table *table;
+	struct hidden_table *table = atomic_load_explicit(&set->table, memory_order_relaxed);
 
-	if (!hidden)
-		return;
-	table = atomic_load_explicit(&hidden->table, memory_order_relaxed);
-	for (size_t i = 0; i <= table->mask; i++)
+	for (size_t i = 0; table && i <= table->mask; i++)
 		free(atomic_load_explicit(&table->slots[i], memory_order_relaxed));
 	while (table) {
 		struct hidden_table *older = table->older;
@@ -339,5 +436,13 @@ void ldr_hidden_free(struct ldr_hidden *hidden)
 		free(table);
 		table = older;
 	}
+}
+
+void ldr_hidden_free(struct ldr_hidden *hidden)
+{
+	if (!hidden)
+		return;
+	set_dispose(&hidden->exact);
+	set_dispose(&hidden->folded);
 	free(hidden);
 }

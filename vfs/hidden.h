@@ -12,17 +12,21 @@
  *   log    := "LARDHIDE" version:u32=1 reserved:u32=0 record*
  *   record := length:u16 path checksum:u64        XXH3-64 of length and path
  *
- * A record that the end of the log cuts short, or a last one with a wrong checksum, was never
- * acknowledged and is dropped; any other fault is LDR_ECORRUPT: guessing would show what was
- * removed.
+ * What a crash leaves of the last append is dropped, for it was never acknowledged: at most one
+ * record's bytes, cut short or with zeros where bytes did not arrive, and no good record behind
+ * them. Any other fault is LDR_ECORRUPT: guessing would show what was removed.
+ *
+ * Names are kept twice, as they are and folded: whether they are compared in any case is for who
+ * asks.
  *
  * Invariants
  *  1. The log has each path once: hiding a hidden path writes nothing, so it cannot grow by
  *     repetition.
- *  2. A path is in the set only after its record is in the log.
+ *  2. A path is in the set only after its record is in the log, and all memory for it is taken
+ *     before that: what is in the log and was not told as a failure is in the set.
  *
  * Threads: any thread looks up, without a lock: the table only grows, old tables stay until the set
- * is freed. Adding is for one thread at a time (the instance's turn of changes).
+ * is freed. Adding is for one thread at a time (the turn of the layer's claim).
  */
 #ifndef LDR_VFS_HIDDEN_H
 #define LDR_VFS_HIDDEN_H
@@ -39,10 +43,11 @@ enum ldr_status ldr_hidden_load(const struct ldr_layer_ops *ops, void *layer_sel
 				struct ldr_hidden **out_hidden, struct ldr_error *err);
 void ldr_hidden_free(struct ldr_hidden *hidden); /* NULL is allowed */
 
-/* Whether the path or a folder above it is hidden. */
-bool ldr_hidden_covers(const struct ldr_hidden *hidden, const char *path, size_t length);
+/* Whether the path or a folder above it is hidden; fold: in whatever case. */
+bool ldr_hidden_covers(const struct ldr_hidden *hidden, const char *path, size_t length, bool fold);
+/* Writes nothing when it is covered already, in the sense of fold. */
 enum ldr_status ldr_hidden_add(struct ldr_hidden *hidden, const char *path, size_t length,
-			       struct ldr_error *err);
+			       bool fold, struct ldr_error *err);
 uint64_t ldr_hidden_count(const struct ldr_hidden *hidden);
 
 /* The parser alone, for tests and fuzzing: calls each for every record; *out_good is the length of

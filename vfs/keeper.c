@@ -39,7 +39,19 @@ void ldr_keeper_publish(struct ldr_vfs *vfs, struct ldr_snapshot *next)
 	past->next = vfs->retired;
 	vfs->retired = past;
 	vfs->merge_failed = false;
+	vfs->published++;
 	ldr_condition_signal(&vfs->work);
+}
+
+void ldr_keeper_wait(struct ldr_vfs *vfs)
+{
+	uint64_t wanted;
+
+	ldr_mutex_lock(&vfs->lock);
+	wanted = vfs->published;
+	while (vfs->released < wanted)
+		ldr_condition_wait(&vfs->settled, &vfs->lock);
+	ldr_mutex_unlock(&vfs->lock);
 }
 
 /* Takes dead mounts off the list; under lock. */
@@ -84,6 +96,16 @@ void ldr_keeper_wake(struct ldr_vfs *vfs)
 	ldr_mutex_unlock(&vfs->lock);
 }
 
+/* Through those that are listed no more nothing is written from now on. The keeper alone frees
+ * them, later. */
+static void disclaim(struct ldr_snapshot *retired)
+{
+	for (uint32_t i = 0; i < retired->count; i++) {
+		if (atomic_load(&retired->mounts[i]->listed) == 0)
+			ldr_mounted_disclaim(retired->mounts[i]);
+	}
+}
+
 /* Nobody sees these snapshots any more. */
 static void release(struct ldr_vfs *vfs, struct ldr_snapshot *retired)
 {
@@ -101,6 +123,7 @@ static void release(struct ldr_vfs *vfs, struct ldr_snapshot *retired)
 			atomic_store(&mounted->departed, true);
 		}
 		ldr_mutex_unlock(&vfs->lock);
+		disclaim(retired);
 		ldr_snapshot_free(retired);
 		retired = next;
 	}
@@ -162,6 +185,7 @@ static void *keep(void *argument)
 	ldr_mutex_lock(&vfs->lock);
 	for (;;) {
 		struct ldr_snapshot *retired = vfs->retired;
+		uint64_t published = vfs->published;
 
 		vfs->keeper_works = true;
 		if (retired) {
@@ -169,6 +193,10 @@ static void *keep(void *argument)
 			ldr_mutex_unlock(&vfs->lock);
 			ldr_epoch_synchronise(&vfs->epoch);
 			release(vfs, retired);
+			ldr_mutex_lock(&vfs->lock);
+			vfs->released = published;
+			ldr_condition_broadcast(&vfs->settled);
+			continue;
 		} else if (wants_merging(vfs) && !vfs->ending) {
 			ldr_mutex_unlock(&vfs->lock);
 			merge(vfs);

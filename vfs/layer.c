@@ -19,6 +19,8 @@ static const char *missing_function(const struct ldr_layer_ops *ops, unsigned tr
 	if ((traits & LDR_LAYER_WRITABLE) &&
 	    (!ops->mkdir || !ops->remove || !ops->rename || !ops->replace))
 		return "mkdir, remove, rename and replace, which a writable layer needs";
+	if (!ops->side_lock != !ops->side_unlock)
+		return "both of side_lock and side_unlock";
 	if (!ops->side_read != !ops->side_append || !ops->side_read != !ops->side_replace)
 		return "all of side_read, side_append and side_replace";
 	return NULL;
@@ -44,6 +46,7 @@ enum ldr_status ldr_layer_new(const struct ldr_layer_ops *ops, void *self, unsig
 	if (!layer)
 		return ldr_fail(err, LDR_ENOMEM, "layer %s: out of memory", ops->kind);
 	*layer = (struct ldr_layer){.ops = ops, .self = self, .traits = traits, .references = 1};
+	ldr_claim_init(&layer->claim);
 	*out_layer = layer;
 	return LDR_OK;
 }
@@ -59,6 +62,7 @@ void ldr_layer_unref(struct ldr_layer *layer)
 	/* Pairs with the decrements of the others: the last one sees what they did. */
 	if (!layer || atomic_fetch_sub_explicit(&layer->references, 1, memory_order_acq_rel) != 1)
 		return;
+	ldr_claim_dispose(&layer->claim);
 	if (layer->ops->free)
 		layer->ops->free(layer->self);
 	free(layer);

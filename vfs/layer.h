@@ -159,13 +159,19 @@ struct ldr_layer_ops {
 	/* A place of the layer's own for the core's whiteouts, outside its names: the whole log
 	 * (the caller frees *out_log; LDR_ENOTFOUND: none yet), records added at its end, and a new
 	 * log in place of the old one, atomically. All three or none; without them whiteouts live
-	 * as long as the mount. */
+	 * as long as the layer. */
 	enum ldr_status (*side_read)(void *self, uint8_t **out_log, size_t *out_length,
 				     struct ldr_error *err);
 	enum ldr_status (*side_append)(void *self, const void *records, size_t length,
 				       struct ldr_error *err);
 	enum ldr_status (*side_replace)(void *self, const void *log, size_t length,
 					struct ldr_error *err);
+
+	/* The place is this layer's alone to write to, from the first mount as a write target to the
+	 * last, or until the process dies: LDR_ECONFLICT when another layer or process has it. Both
+	 * or none; without them nobody else may write to the place meanwhile. */
+	enum ldr_status (*side_lock)(void *self, struct ldr_error *err);
+	void (*side_unlock)(void *self);
 
 	/* A count that is 0 while the layer has no name at all but its root; it stays where it is
 	 * while the layer lives. Where the function is given, an empty layer costs a lookup one

@@ -14,6 +14,7 @@
 #include "vfs/layer_native_priv.h"
 
 #define SIDE_LOG LDR_RESERVED_NAME "/overlay.log"
+#define SIDE_OWNER LDR_RESERVED_NAME "/overlay.owner"
 #define SIDE_LOG_MAX_BYTES ((size_t)1 << 30)
 
 /* ---- any case, watched misses: before each call by path ---- */
@@ -324,6 +325,37 @@ static enum ldr_status side_replace(void *self, const void *log, size_t length,
 	return ldr_publish(native->root, SIDE_LOG, log, length, &options, NULL, err);
 }
 
+/* The lock belongs to the open file, so it keeps other layers away as it does other processes, and
+ * goes with the process. A file system without locks has none to give. */
+static enum ldr_status side_lock(void *self, struct ldr_error *err)
+{
+	struct ldr_native *native = self;
+	LDR_AUTO_FD int fd = -1;
+	int code = ldr_os_mkdir_at(native->fd, LDR_RESERVED_NAME, 0755);
+
+	if (!code || code == EEXIST)
+		code = ldr_os_open_beneath(native->fd, SIDE_OWNER, O_RDWR | O_CREAT, 0644, &fd);
+	if (!code)
+		code = ldr_os_lock(fd);
+	if (code == EAGAIN)
+		return ldr_fail(err, LDR_ECONFLICT,
+				"folder %s: another layer or process writes to it",
+				ldr_root_path(native->root));
+	if (code && code != ENOLCK && code != EOPNOTSUPP && code != ENOSYS)
+		return ldr_fail_errno(err, code, "folder %s: lock for writing",
+				      ldr_root_path(native->root));
+	native->claim_fd = ldr_steal_fd(&fd);
+	return LDR_OK;
+}
+
+static void side_unlock(void *self)
+{
+	struct ldr_native *native = self;
+
+	ldr_cleanup_fd(&native->claim_fd);
+	native->claim_fd = -1;
+}
+
 /* ---- watching ---- */
 
 static enum ldr_status layer_settle(void *self, struct ldr_error *err)
@@ -367,6 +399,8 @@ static const struct ldr_layer_ops native_ops = {
 	.side_read = side_read,
 	.side_append = side_append,
 	.side_replace = side_replace,
+	.side_lock = side_lock,
+	.side_unlock = side_unlock,
 	.settle = layer_settle,
 	.watch_counts = layer_watch_counts,
 };
@@ -386,6 +420,7 @@ enum ldr_status ldr_layer_native_new(const char *root, const struct ldr_native_o
 	native = calloc(1, sizeof(*native));
 	if (!native)
 		return ldr_fail(err, LDR_ENOMEM, "folder %s: out of memory", root);
+	native->claim_fd = -1;
 	native->symlinks = given.symlinks;
 	native->trusted = given.trusted;
 	status = ldr_root_open(root, given.make, &native->root, err);

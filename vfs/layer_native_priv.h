@@ -29,7 +29,8 @@ struct ldr_native {
 	enum ldr_symlinks symlinks;
 	bool trusted;
 	uint64_t seed;
-	struct ldr_native_watch *watch;         /* owns; NULL: not watched */
+	int claim_fd;                   /* holds the lock of whoever writes here; -1: not claimed */
+	struct ldr_native_watch *watch; /* owns; NULL: not watched */
 	_Atomic uint64_t seen[LDR_NATIVE_SEEN]; /* hashes of paths that were regular files */
 };
 

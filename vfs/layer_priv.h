@@ -6,6 +6,7 @@
 
 #include <stdatomic.h>
 
+#include "vfs/claim.h"
 #include "vfs/layer.h"
 
 struct ldr_layer {
@@ -13,6 +14,7 @@ struct ldr_layer {
 	void *self;
 	unsigned traits;
 	_Atomic uint32_t references;
+	struct ldr_claim claim;
 };
 
 #endif

@@ -118,7 +118,7 @@ static bool is_hidden(const struct collector *collector, const char *name, size_
 		struct ldr_layer_path rel;
 
 		if (mounted->hidden && ldr_mounted_covers(mounted, path, length, &rel) &&
-		    ldr_hidden_covers(mounted->hidden, rel.text, rel.length))
+		    ldr_mounted_hides(lookup->snapshot, rank, path, length, &rel))
 			return true;
 	}
 	return false;
@@ -145,8 +145,15 @@ static enum ldr_status collect(void *context, const char *name, size_t name_byte
 struct reach {
 	bool found;
 	bool end;
-	bool is_file; /* the first that has the path has a file */
 };
+
+/* A mount has a file at the path or above it, but where a mount point must be: it hides nothing. */
+static bool is_covered(const struct ldr_lookup *lookup, const struct ldr_mounted *mounted,
+		       const struct ldr_layer_path *rel)
+{
+	return ldr_snapshot_is_point(lookup->snapshot, lookup->path, lookup->length) ||
+	       ldr_lookup_file_is_covered(lookup, mounted, rel);
+}
 
 static enum ldr_status list_mount(const struct ldr_lookup *lookup, uint32_t rank,
 				  struct ldr_list *list, struct reach *reach, struct ldr_error *err)
@@ -158,20 +165,20 @@ static enum ldr_status list_mount(const struct ldr_lookup *lookup, uint32_t rank
 	enum ldr_status status;
 
 	if (!ldr_mounted_covers(mounted, lookup->path, lookup->length, &rel) ||
-	    ldr_lookup_is_reserved(&rel))
+	    ldr_mounted_reserves(rel.text, rel.length, rel.fold_case))
 		return LDR_OK;
 	collector.drop_reserved = rel.length == 0;
+	ldr_why_begin(&why);
 	status = mounted->ops->list(mounted->self, &rel, collect, &collector, &why);
 	if (status == LDR_OK)
 		reach->found = true;
-	else if (status == LDR_ENOTDIR || status == LDR_EGONE)
+	else if (status == LDR_ENOTDIR)
+		reach->end = !is_covered(lookup, mounted, &rel);
+	else if (status == LDR_EGONE)
 		reach->end = true;
 	else if (status != LDR_ENOTFOUND)
-		return err ? (*err = why, status) : status;
-	if (status == LDR_ENOTDIR)
-		reach->is_file = true;
-	if (mounted->hidden && ldr_hidden_covers(mounted->hidden, rel.text, rel.length))
-		reach->end = true;
+		return ldr_why_tell(&why, status, err);
+	reach->end |= ldr_mounted_hides(lookup->snapshot, rank, lookup->path, lookup->length, &rel);
 	return LDR_OK;
 }
 
@@ -254,9 +261,6 @@ static enum ldr_status fill(const struct ldr_lookup *lookup, struct ldr_list *li
 
 		if (status != LDR_OK)
 			return status;
-		/* What a mount has in the way of a mount point is not seen, so it ends nothing. */
-		if (is_point && reach.is_file)
-			reach.end = reach.is_file = false;
 	}
 	if (!reach.found && !is_point)
 		return say_why_not(lookup, err);

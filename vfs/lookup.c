@@ -11,20 +11,20 @@
  * parents, and is found out only then (say).
  */
 #include <stdlib.h>
-#include <strings.h>
 
 #include "vfs/vfs_priv.h"
 
-bool ldr_lookup_is_reserved(const struct ldr_layer_path *rel)
+/* Out of the way of lookups: only failures come here. */
+__attribute__((cold)) enum ldr_status ldr_why_tell(const struct ldr_error *why,
+						   enum ldr_status status, struct ldr_error *err)
 {
-	const size_t length = sizeof(LDR_RESERVED_NAME) - 1;
-
-	if (rel->length < length || rel->text[0] != '.')
-		return false;
-	if (rel->text[length] != '\0' && rel->text[length] != '/')
-		return false;
-	return rel->fold_case ? strncasecmp(rel->text, LDR_RESERVED_NAME, length) == 0
-			      : memcmp(rel->text, LDR_RESERVED_NAME, length) == 0;
+	if (!err)
+		return status;
+	if (why->status != status)
+		return ldr_fail(err, status, "%s (the layer says no more)",
+				ldr_status_text(status));
+	*err = *why;
+	return status;
 }
 
 /* ---- what is asked ---- */
@@ -55,6 +55,7 @@ static enum ldr_status stat_point(struct ldr_visit *visit, struct ldr_error *err
 
 		if (!ldr_mounted_covers(mounted, lookup->path, lookup->length, &rel))
 			continue;
+		ldr_why_begin(&why);
 		status = mounted->ops->stat(mounted->self, &rel, &found, err ? &why : NULL);
 		if (status == LDR_OK && found.kind == LDR_KIND_FOLDER) {
 			*visit->stat = found;
@@ -63,11 +64,11 @@ static enum ldr_status stat_point(struct ldr_visit *visit, struct ldr_error *err
 			return LDR_OK;
 		}
 		if (status != LDR_OK && status != LDR_ENOTFOUND && status != LDR_ENOTDIR &&
-		    status != LDR_EGONE) {
-			if (err)
-				*err = why;
-			return status;
-		}
+		    status != LDR_EGONE)
+			return ldr_why_tell(&why, status, err);
+		if (status == LDR_EGONE ||
+		    ldr_mounted_hides(lookup->snapshot, rank, lookup->path, lookup->length, &rel))
+			break;
 	}
 	visit->mounted = NULL;
 	*visit->stat = (struct ldr_stat){.kind = LDR_KIND_FOLDER, .mode = 0755};
@@ -141,10 +142,8 @@ const struct ldr_verbs ldr_verbs_open = {open_by_path, open_by_node, open_point}
 
 /* ---- asking ---- */
 
-/* A mount said that one of the path's parents is a file. It does not count when that file lies
- * where a mount point, or a folder above one, must be. */
-static bool file_is_covered(const struct ldr_lookup *lookup, const struct ldr_mounted *mounted,
-			    const struct ldr_layer_path *rel)
+bool ldr_lookup_file_is_covered(const struct ldr_lookup *lookup, const struct ldr_mounted *mounted,
+				const struct ldr_layer_path *rel)
 {
 	char path[LDR_PATH_MAX_BYTES + 1];
 	size_t at = lookup->length - rel->length;
@@ -182,7 +181,7 @@ enum ldr_status ldr_lookup_ask_one(const struct ldr_verbs *verbs, struct ldr_vis
 	    atomic_load_explicit(mounted->name_count, memory_order_relaxed) == 0)
 		return LDR_ENOTFOUND;
 	if (!ldr_mounted_covers(mounted, lookup->path, lookup->length, &rel) ||
-	    ldr_lookup_is_reserved(&rel))
+	    ldr_mounted_reserves(rel.text, rel.length, rel.fold_case))
 		return LDR_ENOTFOUND;
 	if (snapshot->live_below && snapshot->merged &&
 	    ldr_merged_cuts(snapshot->merged, lookup->path, lookup->length, rank)) {
@@ -192,18 +191,19 @@ enum ldr_status ldr_lookup_ask_one(const struct ldr_verbs *verbs, struct ldr_vis
 	}
 	status = verbs->by_path(visit, mounted, &rel, err);
 	switch (status) {
+	case LDR_ENOTDIR:
+		*out_end = !ldr_lookup_file_is_covered(lookup, mounted, &rel);
+		visit->saw_notdir |= *out_end;
+		if (*out_end)
+			return LDR_ENOTFOUND;
+		__attribute__((fallthrough));
 	case LDR_ENOTFOUND:
-		*out_end = mounted->hidden &&
-			   ldr_hidden_covers(mounted->hidden, rel.text, rel.length);
+		*out_end = ldr_mounted_hides(snapshot, rank, lookup->path, lookup->length, &rel);
 		visit->saw_whiteout |= *out_end;
 		return LDR_ENOTFOUND;
 	case LDR_EGONE:
 		*out_end = true;
 		visit->saw_whiteout = true;
-		return LDR_ENOTFOUND;
-	case LDR_ENOTDIR:
-		*out_end = !file_is_covered(lookup, mounted, &rel);
-		visit->saw_notdir |= *out_end;
 		return LDR_ENOTFOUND;
 	default:
 		*out_end = true;
@@ -235,21 +235,18 @@ static enum ldr_status ask_by_path(const struct ldr_verbs *verbs, struct ldr_vis
 	return LDR_ENOTFOUND;
 }
 
-/* The caller's error object stays untouched by mounts that have nothing, should a later one answer.
- * */
 static enum ldr_status ask_quietly(const struct ldr_verbs *verbs, struct ldr_visit *visit,
 				   uint32_t limit, bool *out_end, struct ldr_error *err)
 {
-	struct ldr_error local;
+	struct ldr_error why;
 	enum ldr_status status;
 
 	if (!err)
 		return ask_by_path(verbs, visit, limit, out_end, NULL);
-	local.status = LDR_OK;
-	status = ask_by_path(verbs, visit, limit, out_end, &local);
-	if (status != LDR_OK && status != LDR_ENOTFOUND)
-		*err = local;
-	return status;
+	ldr_why_begin(&why);
+	status = ask_by_path(verbs, visit, limit, out_end, &why);
+	return status == LDR_OK || status == LDR_ENOTFOUND ? status
+							   : ldr_why_tell(&why, status, err);
 }
 
 enum ldr_status ldr_lookup_ask(const struct ldr_verbs *verbs, struct ldr_visit *visit,
@@ -260,6 +257,7 @@ enum ldr_status ldr_lookup_ask(const struct ldr_verbs *verbs, struct ldr_visit *
 	const struct ldr_slot *slot = NULL;
 	uint32_t limit = snapshot->count;
 	enum ldr_status status;
+	struct ldr_error why;
 	bool end;
 
 	if (snapshot->merged) {
@@ -280,7 +278,9 @@ enum ldr_status ldr_lookup_ask(const struct ldr_verbs *verbs, struct ldr_visit *
 		return LDR_ENOTFOUND;
 	visit->mounted = snapshot->mounts[slot->rank];
 	visit->rank = slot->rank;
-	return verbs->by_node(visit, visit->mounted, slot, err);
+	ldr_why_begin(&why);
+	status = verbs->by_node(visit, visit->mounted, slot, err ? &why : NULL);
+	return status == LDR_OK ? status : ldr_why_tell(&why, status, err);
 }
 
 /* ---- saying why not ---- */

@@ -130,7 +130,7 @@ static enum ldr_status add_node(void *context, const char *path, size_t path_byt
 	enum ldr_status status;
 	bool is_new;
 
-	if (length > LDR_PATH_MAX_BYTES)
+	if (length > LDR_PATH_MAX_BYTES || ldr_mounted_reserves(path, path_bytes, false))
 		return LDR_OK; /* nobody can ask for it */
 	memcpy(walk->path + walk->at_bytes, path, path_bytes);
 	if (is_cut(walk, walk->path, length))

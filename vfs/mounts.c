@@ -5,9 +5,20 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <strings.h>
 
 #include "vfs/hidden.h"
 #include "vfs/merged.h"
+
+bool ldr_mounted_reserves(const char *rel, size_t length, bool fold_case)
+{
+	const size_t reserved = sizeof(LDR_RESERVED_NAME) - 1;
+
+	if (length < reserved || rel[0] != '.' || (length > reserved && rel[reserved] != '/'))
+		return false;
+	return fold_case ? strncasecmp(rel, LDR_RESERVED_NAME, reserved) == 0
+			 : memcmp(rel, LDR_RESERVED_NAME, reserved) == 0;
+}
 
 bool ldr_snapshot_is_point(const struct ldr_snapshot *snapshot, const char *path, size_t length)
 {
@@ -22,6 +33,31 @@ bool ldr_snapshot_is_point(const struct ldr_snapshot *snapshot, const char *path
 			return true;
 	}
 	return false;
+}
+
+bool ldr_mounted_folds_hidden(const struct ldr_snapshot *snapshot, uint32_t rank, const char *path,
+			      size_t length, const struct ldr_layer_path *rel)
+{
+	if (rel->fold_case)
+		return true;
+	for (uint32_t i = rank + 1; snapshot->any_folds && i < snapshot->count; i++) {
+		struct ldr_layer_path behind;
+
+		if (ldr_mounted_covers(snapshot->mounts[i], path, length, &behind) &&
+		    behind.fold_case)
+			return true;
+	}
+	return false;
+}
+
+bool ldr_mounted_hides(const struct ldr_snapshot *snapshot, uint32_t rank, const char *path,
+		       size_t length, const struct ldr_layer_path *rel)
+{
+	const struct ldr_hidden *hidden = snapshot->mounts[rank]->hidden;
+
+	return hidden && ldr_hidden_count(hidden) > 0 &&
+	       ldr_hidden_covers(hidden, rel->text, rel->length,
+				 ldr_mounted_folds_hidden(snapshot, rank, path, length, rel));
 }
 
 static enum ldr_status check_mount(const struct ldr_mount *mount, size_t *out_at_bytes,
@@ -81,7 +117,7 @@ enum ldr_status ldr_mounted_new(const struct ldr_mount *mount, uint64_t order,
 	status = mounted->at ? LDR_OK
 			     : ldr_fail(err, LDR_ENOMEM, "mount %u: out of memory", mount->id);
 	if (status == LDR_OK && (mount->flags & LDR_MOUNT_WRITE))
-		status = ldr_hidden_load(mounted->ops, mounted->self, &mounted->hidden, err);
+		status = ldr_claim_take(mounted->layer, &mounted->hidden, err);
 	if (status != LDR_OK) {
 		ldr_mounted_free(mounted);
 		return ldr_error_prefix(err, status, "mount %u", mount->id);
@@ -90,9 +126,17 @@ enum ldr_status ldr_mounted_new(const struct ldr_mount *mount, uint64_t order,
 	return LDR_OK;
 }
 
+void ldr_mounted_disclaim(struct ldr_mounted *mounted)
+{
+	if (!mounted->hidden)
+		return;
+	mounted->hidden = NULL;
+	ldr_claim_give(mounted->layer);
+}
+
 void ldr_mounted_free(struct ldr_mounted *mounted)
 {
-	ldr_hidden_free(mounted->hidden);
+	ldr_mounted_disclaim(mounted);
 	ldr_layer_unref(mounted->layer);
 	free(mounted->at);
 	free(mounted);
@@ -131,6 +175,7 @@ static void summarise(struct ldr_snapshot *snapshot)
 
 		mounted->listed++;
 		snapshot->any_hidden |= mounted->hidden != NULL;
+		snapshot->any_folds |= (mounted->flags & LDR_MOUNT_FOLD_CASE) != 0;
 		if (!mounted->by_path) {
 			snapshot->any_immutable = true;
 			continue;

@@ -41,9 +41,11 @@ struct ldr_mounted {
 	const _Atomic uint64_t *name_count; /* of the layer; NULL: not told */
 	char *at;                           /* owns */
 	size_t at_bytes;
-	bool by_path;              /* live, or immutable but folding: never in the merged table */
-	struct ldr_hidden *hidden; /* owns; write targets only, else NULL */
-	_Atomic uint32_t listed;   /* in how many snapshots; changed under the instance's lock */
+	bool by_path; /* live, or immutable but folding: never in the merged table */
+	/* The layer's, shared by all its mounts; write targets only, else NULL. From mounting until
+	 * no lookup sees the mount any more the claim on the layer is held (claim.h). */
+	struct ldr_hidden *hidden;
+	_Atomic uint32_t listed; /* in how many snapshots; changed under the instance's lock */
 	_Atomic bool stale;
 	_Atomic bool departed;
 	struct ldr_mounted *next; /* in a list of departed ones */
@@ -57,6 +59,7 @@ struct ldr_snapshot {
 	struct ldr_merged *merged; /* owns; NULL until it is built */
 	bool any_immutable;        /* there is something to merge */
 	bool any_hidden;           /* a write target is mounted, so that whiteouts can be */
+	bool any_folds;            /* a mount folds case */
 	bool live_below;           /* a mount asked by path ranks below one in the merged table */
 	/* the lowest rank that is asked by path; count when there is none */
 	uint32_t first_by_path;
@@ -89,14 +92,27 @@ static inline bool ldr_mounted_covers(const struct ldr_mounted *mounted, const c
 	return true;
 }
 
+/* A reserved name at a layer's root, or below it. */
+bool ldr_mounted_reserves(const char *rel, size_t length, bool fold_case);
+
 /* Whether path is a mount point or a folder above one ("" always is). */
 bool ldr_snapshot_is_point(const struct ldr_snapshot *snapshot, const char *path, size_t length);
 
-/* Checks and makes one; reads the layer's whiteouts. Owns: ldr_mounted_free, which gives the layer
- * back. */
+/* Whether the mount of this rank hides what those behind it have at the path, whose place in it is
+ * rel. In whatever case where it folds, or one that would be asked behind it. */
+bool ldr_mounted_hides(const struct ldr_snapshot *snapshot, uint32_t rank, const char *path,
+		       size_t length, const struct ldr_layer_path *rel);
+/* The same question of names to be hidden: whether they are compared in any case. */
+bool ldr_mounted_folds_hidden(const struct ldr_snapshot *snapshot, uint32_t rank, const char *path,
+			      size_t length, const struct ldr_layer_path *rel);
+
+/* Checks and makes one; takes the claim on the layer of a write target. Owns: ldr_mounted_free,
+ * which gives the layer back. */
 enum ldr_status ldr_mounted_new(const struct ldr_mount *mount, uint64_t order,
 				struct ldr_mounted **out_mounted, struct ldr_error *err);
 void ldr_mounted_free(struct ldr_mounted *mounted);
+/* Nothing is written through it any more: gives back the claim, if it has one. */
+void ldr_mounted_disclaim(struct ldr_mounted *mounted);
 /* True when nobody can reach it any more: departed and without handles. */
 bool ldr_mounted_is_dead(struct ldr_mounted *mounted);
 

@@ -50,7 +50,7 @@ static enum ldr_status find_target(const struct ldr_lookup *lookup, struct place
 	}
 	if (!out->target)
 		return fail_path(lookup, LDR_EDENIED, "no mount there can be written", err);
-	if (ldr_lookup_is_reserved(&out->rel))
+	if (ldr_mounted_reserves(out->rel.text, out->rel.length, out->rel.fold_case))
 		return fail_path(lookup, LDR_EDENIED, "the name is reserved", err);
 	return LDR_OK;
 }
@@ -66,6 +66,10 @@ static bool is_alone(const struct ldr_lookup *lookup, const struct place *place)
 	if (snapshot->merged
 		    ? ldr_merged_find(snapshot->merged, lookup->path, lookup->length) != NULL
 		    : ldr_snapshot_is_point(snapshot, lookup->path, lookup->length))
+		return false;
+	/* A file of an archive above would hide what is made below it. */
+	if (snapshot->live_below && snapshot->merged &&
+	    ldr_merged_cuts(snapshot->merged, lookup->path, lookup->length, place->rank))
 		return false;
 	for (uint32_t i = 0; i < snapshot->by_path_count; i++) {
 		struct ldr_mounted *mounted = snapshot->mounts[snapshot->by_path[i]];
@@ -114,7 +118,6 @@ static enum ldr_status make_parents(const struct ldr_lookup *lookup, const struc
 {
 	char path[LDR_PATH_MAX_BYTES + 1];
 	size_t at = lookup->length - place->rel.length;
-	struct ldr_error why;
 
 	memcpy(path, lookup->path, lookup->length + 1);
 	for (size_t end = at + 1; end < lookup->length; end++) {
@@ -125,9 +128,9 @@ static enum ldr_status make_parents(const struct ldr_lookup *lookup, const struc
 		if (path[end] != '/')
 			continue;
 		path[end] = '\0';
-		status = make_parent(&parent, place, &rel, &why);
+		status = make_parent(&parent, place, &rel, err);
 		if (status != LDR_OK)
-			return err ? (*err = why, status) : status;
+			return status;
 		path[end] = '/';
 	}
 	return LDR_OK;
@@ -156,15 +159,14 @@ static enum ldr_status prepare_open(struct ldr_vfs *vfs, const struct ldr_lookup
 				    const struct place *place, unsigned flags,
 				    struct ldr_error *err)
 {
-	struct ldr_error why;
 	struct ldr_stat found;
 	uint32_t rank;
-	enum ldr_status status = see(lookup, &found, &rank, &why);
+	enum ldr_status status = see(lookup, &found, &rank, err);
 
 	if (status == LDR_ENOTFOUND)
 		return make_parents(lookup, place, err);
 	if (status != LDR_OK)
-		return err ? (*err = why, status) : status;
+		return status;
 	if (found.kind == LDR_KIND_FOLDER)
 		return fail_path(lookup, LDR_EISDIR, "is a folder", err);
 	if (flags & LDR_OPEN_NEW)
@@ -185,6 +187,7 @@ enum ldr_status ldr_overlay_open(struct ldr_vfs *vfs, const struct ldr_lookup *l
 {
 	unsigned how = layer_flags(flags) | LDR_LAYER_CREATE;
 	struct place place;
+	struct ldr_error why;
 	enum ldr_status status = find_target(lookup, &place, err);
 
 	if (status != LDR_OK)
@@ -195,16 +198,18 @@ enum ldr_status ldr_overlay_open(struct ldr_vfs *vfs, const struct ldr_lookup *l
 	if (flags & LDR_OPEN_NEW)
 		how |= LDR_LAYER_NEW;
 	if (is_alone(lookup, &place)) {
-		status = open_in_target(&place, how, file, err);
+		ldr_why_begin(&why);
+		status = open_in_target(&place, how, file, &why);
 		if (status != LDR_ENOTFOUND && status != LDR_ENOTDIR)
-			return status;
+			return status == LDR_OK ? status : ldr_why_tell(&why, status, err);
 	}
-	ldr_turn_take(vfs, &vfs->name_turn);
-	status = prepare_open(vfs, lookup, &place, flags, err);
+	ldr_why_begin(&why);
+	ldr_claim_turn_take(&place.target->layer->claim);
+	status = prepare_open(vfs, lookup, &place, flags, &why);
 	if (status == LDR_OK)
-		status = open_in_target(&place, how, file, err);
-	ldr_turn_give(vfs, &vfs->name_turn);
-	return status;
+		status = open_in_target(&place, how, file, &why);
+	ldr_claim_turn_give(&place.target->layer->claim);
+	return status == LDR_OK ? status : ldr_why_tell(&why, status, err);
 }
 
 /* ---- changes by path ---- */
@@ -224,6 +229,7 @@ static enum ldr_status change_name(struct ldr_vfs *vfs, const char *path, change
 
 	if (status != LDR_OK)
 		return status;
+	ldr_why_begin(&why);
 	status = find_target(&lookup, &place, &why);
 	if (status != LDR_OK)
 		goto out;
@@ -232,14 +238,13 @@ static enum ldr_status change_name(struct ldr_vfs *vfs, const char *path, change
 		if (status != LDR_ENOTFOUND && status != LDR_ENOTDIR)
 			goto out;
 	}
-	ldr_turn_take(vfs, &vfs->name_turn);
+	ldr_why_begin(&why);
+	ldr_claim_turn_take(&place.target->layer->claim);
 	status = slow(vfs, &lookup, &place, context, &why);
-	ldr_turn_give(vfs, &vfs->name_turn);
+	ldr_claim_turn_give(&place.target->layer->claim);
 out:
 	ldr_epoch_leave(stay);
-	if (status != LDR_OK && err)
-		*err = why;
-	return status;
+	return status == LDR_OK ? status : ldr_why_tell(&why, status, err);
 }
 
 static enum ldr_status mkdir_slow(struct ldr_vfs *vfs, const struct ldr_lookup *lookup,
@@ -300,7 +305,10 @@ static enum ldr_status hide_below(const struct ldr_lookup *lookup, const struct 
 		return LDR_OK;
 	if (status != LDR_OK)
 		return status;
-	return ldr_hidden_add(place->target->hidden, place->rel.text, place->rel.length, err);
+	return ldr_hidden_add(place->target->hidden, place->rel.text, place->rel.length,
+			      ldr_mounted_folds_hidden(lookup->snapshot, place->rank, lookup->path,
+						       lookup->length, &place->rel),
+			      err);
 }
 
 static enum ldr_status remove_slow(struct ldr_vfs *vfs, const struct ldr_lookup *lookup,
@@ -454,6 +462,8 @@ static enum ldr_status rename_slow(struct ldr_vfs *vfs, const struct ldr_lookup 
 	if (rank < place->rank)
 		return fail_path(lookup, LDR_EDENIED, "a mount above the write target has it", err);
 	if (found.kind == LDR_KIND_FOLDER &&
+	    !ldr_mounted_hides(lookup->snapshot, place->rank, lookup->path, lookup->length,
+			       &place->rel) &&
 	    ldr_lookup_below(lookup, place->rank, &ignored, NULL) != LDR_ENOTFOUND)
 		return fail_path(lookup, LDR_EUNSUPPORTED,
 				 "the folder does not lie in the write target alone", err);

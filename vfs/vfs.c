@@ -31,7 +31,6 @@ enum ldr_status ldr_vfs_new(const struct ldr_vfs_options *options, struct ldr_vf
 			 given.max_handles ? given.max_handles : LDR_VFS_HANDLES_DEFAULT);
 	ldr_mutex_init(&vfs->lock, LDR_RANK_VFS);
 	ldr_condition_init(&vfs->mount_turn.given);
-	ldr_condition_init(&vfs->name_turn.given);
 	ldr_condition_init(&vfs->work);
 	ldr_condition_init(&vfs->settled);
 	status = ldr_random(&vfs->seed, sizeof(vfs->seed), err);
@@ -52,7 +51,6 @@ void ldr_vfs_free(struct ldr_vfs *vfs)
 	ldr_keeper_stop(vfs);
 	ldr_handles_dispose(&vfs->handles);
 	ldr_condition_dispose(&vfs->mount_turn.given);
-	ldr_condition_dispose(&vfs->name_turn.given);
 	ldr_condition_dispose(&vfs->work);
 	ldr_condition_dispose(&vfs->settled);
 	ldr_mutex_dispose(&vfs->lock);
@@ -92,13 +90,15 @@ enum ldr_status ldr_vfs_exists(struct ldr_vfs *vfs, const char *path, struct ldr
 	struct ldr_epoch_stay stay;
 	struct ldr_visit visit = {.lookup = &lookup};
 	enum ldr_status status = ldr_lookup_begin(vfs, path, &lookup, &stay, err);
+	char shown[LDR_QUOTE_BYTES];
 
 	if (status != LDR_OK)
 		return status;
 	status = ldr_lookup_ask(&ldr_verbs_exists, &visit, err);
 	ldr_epoch_leave(stay);
 	if (status == LDR_ENOTFOUND && err)
-		return ldr_fail(err, status, "%.*s: not found", 80, path);
+		return ldr_fail(err, status, "%s: not found",
+				ldr_path_quote(path, lookup.length, shown));
 	return status;
 }
 
@@ -126,12 +126,18 @@ static enum ldr_status trace(struct ldr_visit *visit, struct ldr_attempt *attemp
 
 		if (!ldr_mounted_covers(mounted, lookup->path, lookup->length, &rel))
 			continue;
+		visit->saw_whiteout = false;
 		attempt.outcome = ldr_lookup_ask_one(&ldr_verbs_stat, visit, rank, &end, err);
 		attempt.whiteout = visit->saw_whiteout;
-		if (is_point && attempt.outcome == LDR_OK && visit->stat->kind != LDR_KIND_FOLDER)
-			continue;
+		/* It has something else where a folder must be. */
+		if (is_point && attempt.outcome == LDR_OK && visit->stat->kind != LDR_KIND_FOLDER) {
+			attempt.outcome = LDR_ENOTDIR;
+			end = false;
+		}
 		note_attempt(attempts, capacity, count, &attempt);
-		if (end && !(is_point && attempt.outcome == LDR_ENOTFOUND))
+		if (end && is_point && attempt.outcome == LDR_ENOTFOUND)
+			break;
+		if (end)
 			return attempt.outcome;
 	}
 	if (!is_point)
@@ -158,6 +164,7 @@ enum ldr_status ldr_vfs_which(struct ldr_vfs *vfs, const char *path, struct ldr_
 	status = ldr_lookup_begin(vfs, path, &lookup, &stay, err);
 	if (status != LDR_OK)
 		return status;
+	ldr_why_begin(&why);
 	status = trace(&visit, attempts, attempts ? capacity : 0, &count, &why);
 	if (status == LDR_OK) {
 		out->mount_id = visit.mounted ? visit.mounted->id : 0;
@@ -165,8 +172,8 @@ enum ldr_status ldr_vfs_which(struct ldr_vfs *vfs, const char *path, struct ldr_
 		out->stat = found;
 	} else if (status == LDR_ENOTFOUND) {
 		status = ldr_lookup_say(&visit, status, err);
-	} else if (err) {
-		*err = why;
+	} else {
+		ldr_why_tell(&why, status, err);
 	}
 	ldr_epoch_leave(stay);
 	if (out_attempts)
@@ -254,6 +261,16 @@ enum ldr_status ldr_vfs_open(struct ldr_vfs *vfs, const char *path, unsigned fla
 
 /* ---- seeing ---- */
 
+/* Whether an earlier mount has the same whiteouts. */
+static bool is_counted(const struct ldr_snapshot *snapshot, uint32_t rank)
+{
+	for (uint32_t i = 0; i < rank; i++) {
+		if (snapshot->mounts[i]->hidden == snapshot->mounts[rank]->hidden)
+			return true;
+	}
+	return false;
+}
+
 void ldr_vfs_metrics(struct ldr_vfs *vfs, struct ldr_vfs_metrics *out)
 {
 	struct ldr_epoch_stay stay = ldr_epoch_enter(&vfs->epoch);
@@ -267,7 +284,7 @@ void ldr_vfs_metrics(struct ldr_vfs *vfs, struct ldr_vfs_metrics *out)
 		const struct ldr_mounted *mounted = snapshot->mounts[i];
 		uint64_t events = 0, fallbacks = 0;
 
-		if (mounted->hidden)
+		if (mounted->hidden && !is_counted(snapshot, i))
 			sum.whiteouts += ldr_hidden_count(mounted->hidden);
 		if (mounted->ops->watch_counts)
 			mounted->ops->watch_counts(mounted->self, &events, &fallbacks);

@@ -17,8 +17,8 @@
  * with the longest mount point that holds the path, then the first in the order above. Where a
  * lower mount has the file, it is copied up first; missing parents are made there; what is removed
  * but still in a lower mount is hidden by a whiteout, kept in the target's side log, never as a
- * file with a magic name. Without a target writing is LDR_EDENIED. Nothing but write targets is
- * ever changed.
+ * file with a magic name. Whiteouts are the layer's, so all its mounts hide the same. Without a
+ * target writing is LDR_EDENIED. Nothing but write targets is ever changed.
  *
  * The read contract, the same for every layer (tests/unit/vfs/contract.c runs it over all): an
  * offset at or past the end gives 0 bytes; a short count comes only at the end; offset + length
@@ -90,18 +90,21 @@ struct ldr_mount {
 };
 
 /* LDR_EEXISTS: the id is taken. LDR_EINVAL: the path, an unknown flag, id 0. LDR_EUNSUPPORTED: a
- * flag that the layer cannot (WRITE, FOLD_CASE). LDR_ELIMIT: too many mounts. A layer may be
- * mounted several times. */
+ * flag that the layer cannot (WRITE, FOLD_CASE). LDR_ELIMIT: too many mounts. LDR_ECONFLICT:
+ * another process, or another layer over the same place, writes there; LDR_ECORRUPT: its log of
+ * whiteouts. A layer may be mounted several times, for writing too, also in several instances of a
+ * process. */
 LDR_API enum ldr_status ldr_vfs_mount(struct ldr_vfs *vfs, const struct ldr_mount *mount,
 				      struct ldr_error *err);
-/* LDR_ENOTFOUND: no such id. Handles opened through the mount keep working; with force each of
- * their calls but close gives LDR_ESTALE from now on. */
+/* LDR_ENOTFOUND: no such id. Waits until nothing is changed through a write target any more, so
+ * that another may have it. Handles opened through the mount keep working; with force each of their
+ * calls but close gives LDR_ESTALE from now on. */
 LDR_API enum ldr_status ldr_vfs_unmount(struct ldr_vfs *vfs, uint32_t id, bool force,
 					struct ldr_error *err);
 
 /* Several changes as one: every lookup sees all of them or none. Either all are made or none. A
- * change replaces the mount of its id when there is one (a live switch of release), adds it when
- * there is none, and with layer NULL takes it away. */
+ * change replaces the mount of its id when there is one (a live switch of release), which keeps its
+ * place among its equals; adds it when there is none, and with layer NULL takes it away. */
 LDR_API enum ldr_status ldr_vfs_apply(struct ldr_vfs *vfs, const struct ldr_mount *changes,
 				      size_t count, struct ldr_error *err);
 /* The mounts in the order in which they are asked; at most capacity are written, the return value
@@ -169,10 +172,10 @@ LDR_API enum ldr_status ldr_vfs_mkdir(struct ldr_vfs *vfs, const char *path, str
 /* A file, or a folder that shows no names (LDR_ENOTEMPTY). A mount point is LDR_EDENIED. */
 LDR_API enum ldr_status ldr_vfs_remove(struct ldr_vfs *vfs, const char *path,
 				       struct ldr_error *err);
-/* A file, or a folder that lies wholly in the write target (else LDR_EUNSUPPORTED). Both paths must
- * have the same write target (else LDR_EUNSUPPORTED); a file that is at `to` is replaced, a folder
- * must be empty. Atomic where `from` lies in the target; one from below is copied up to `to` and
- * then hidden. */
+/* A file, or a folder that shows names of the write target alone (else LDR_EUNSUPPORTED). Both
+ * paths must have the same write target (else LDR_EUNSUPPORTED); a file that is at `to` is
+ * replaced, a folder must be empty. Atomic where `from` lies in the target; one from below is
+ * copied up to `to` and then hidden. */
 LDR_API enum ldr_status ldr_vfs_rename(struct ldr_vfs *vfs, const char *from, const char *to,
 				       struct ldr_error *err);
 /* The whole file becomes these bytes or stays as it was, also across a crash as the policy says

@@ -2,9 +2,9 @@
  * What the files of the core share: the instance, lookups, handles. Inside vfs/ only.
  *
  * Locks: `lock` (LDR_RANK_VFS) for the lists of mounts, snapshots and departed mounts, never held
- * over a layer's function; `turn` makes changes of mounts, and the slow changes of names (copy-up,
- * whiteouts, folders), one at a time: it is a flag under `lock` with a condition, so that no mutex
- * is held while a layer works.
+ * over a layer's function; `mount_turn` makes changes of mounts one at a time: it is a flag under
+ * `lock` with a condition, so that no mutex is held while a layer works. Slow changes of names
+ * (copies, whiteouts, folders) have a turn for each layer that is written: claim.h.
  */
 #ifndef LDR_VFS_VFS_PRIV_H
 #define LDR_VFS_VFS_PRIV_H
@@ -30,12 +30,13 @@ struct ldr_vfs {
 
 	struct ldr_mutex lock;
 	struct ldr_turn mount_turn; /* changes of mounts */
-	struct ldr_turn name_turn;  /* slow changes of names */
 	uint64_t next_order;
 	struct ldr_mounted *departed; /* list; freed when dead */
 	struct ldr_snapshot *retired; /* list; freed by the keeper */
 	struct ldr_condition work;    /* for the keeper */
 	struct ldr_condition settled; /* for whoever waits for the keeper */
+	uint64_t published;           /* snapshots */
+	uint64_t released;            /* of these, those that nobody sees any more or is present */
 	bool merge_failed;            /* for the present snapshot: lookups stay by path */
 	bool ending;
 	bool keeper_works;
@@ -56,8 +57,26 @@ enum ldr_status ldr_keeper_start(struct ldr_vfs *vfs, struct ldr_error *err);
 void ldr_keeper_stop(struct ldr_vfs *vfs);
 /* Puts next in the place of the present snapshot; under lock. */
 void ldr_keeper_publish(struct ldr_vfs *vfs, struct ldr_snapshot *next);
+/* Waits until no lookup sees a snapshot that was replaced before the call. */
+void ldr_keeper_wait(struct ldr_vfs *vfs);
 /* A handle of a departed mount was closed: it may be dead now. */
 void ldr_keeper_wake(struct ldr_vfs *vfs);
+
+/* ---- texts of errors ---- */
+
+/*
+ * A layer's text is taken into an object of ours, whose status is LDR_OK before the call, and
+ * handed on from there: so the caller's object stays untouched by mounts that have nothing, should
+ * a later one answer, and a layer that fails without a text shows nobody what lay in memory.
+ */
+static inline void ldr_why_begin(struct ldr_error *why)
+{
+	why->status = LDR_OK;
+}
+
+/* Gives status. */
+enum ldr_status ldr_why_tell(const struct ldr_error *why, enum ldr_status status,
+			     struct ldr_error *err);
 
 /* ---- lookup.c ---- */
 
@@ -108,8 +127,10 @@ enum ldr_status ldr_lookup_say(const struct ldr_visit *visit, enum ldr_status st
  * LDR_ENOTFOUND: nothing. */
 enum ldr_status ldr_lookup_below(const struct ldr_lookup *lookup, uint32_t rank,
 				 struct ldr_stat *out, struct ldr_error *err);
-/* A reserved name at a layer's root, or below it. */
-bool ldr_lookup_is_reserved(const struct ldr_layer_path *rel);
+/* A mount has a file at one of the path's parents, but one that lies where a mount point, or a
+ * folder above one, must be: it hides nothing. */
+bool ldr_lookup_file_is_covered(const struct ldr_lookup *lookup, const struct ldr_mounted *mounted,
+				const struct ldr_layer_path *rel);
 
 /* ---- listing.c ---- */
 
@@ -139,11 +160,11 @@ enum ldr_status ldr_overlay_open(struct ldr_vfs *vfs, const struct ldr_lookup *l
 				 unsigned flags, struct ldr_layer_file *file,
 				 struct ldr_mounted **out_mounted, struct ldr_error *err);
 /* The file that the lookup finds now, copied to `to` inside the target's layer, whose parents are
- * there: it appears whole. Under the turn of names. */
+ * there: it appears whole. Under the turn of the target's claim. */
 enum ldr_status ldr_copy_up(struct ldr_vfs *vfs, const struct ldr_lookup *lookup,
 			    const struct ldr_mounted *target, const struct ldr_layer_path *to,
 			    struct ldr_error *err);
-/* Removes copies that a dead process left. */
-void ldr_copy_sweep(const struct ldr_mounted *target);
+/* Removes copies that a dead owner left; for whoever has the claim, while nobody else uses it. */
+void ldr_copy_sweep(const struct ldr_layer_ops *ops, void *layer_self);
 
 #endif

@@ -35,12 +35,26 @@ static enum ldr_status why_not(const struct table *table, const char *path)
 	return LDR_ENOTFOUND;
 }
 
+/* What it was told to fail with. */
+static enum ldr_status mood(const struct table *table, const char *path, struct ldr_error *err)
+{
+	const struct table_moods *moods = table->moods;
+
+	if (!moods->failing_path || strcmp(path, moods->failing_path) != 0)
+		return LDR_OK;
+	if (moods->silent)
+		return moods->failure;
+	return ldr_fail(err, moods->failure, "%s: told to fail", path);
+}
+
 static enum ldr_status ask(struct table *table, const char *path, const struct table_row **out_row,
 			   struct ldr_error *err)
 {
+	enum ldr_status status = mood(table, path, err);
+
 	table->moods->asked++;
-	if (table->moods->failing_path && strcmp(path, table->moods->failing_path) == 0)
-		return ldr_fail(err, table->moods->failure, "%s: told to fail", path);
+	if (status != LDR_OK)
+		return status;
 	*out_row = find(table, path);
 	return *out_row ? LDR_OK : why_not(table, path);
 }
@@ -83,8 +97,10 @@ static enum ldr_status file_pread(struct ldr_layer_file *file, void *bytes, size
 				  uint64_t offset, size_t *out_length, struct ldr_error *err)
 {
 	const struct table_row *row = row_of(file);
+	const struct table *table = file->layer_self;
 
-	(void)err;
+	if (table->moods->failing_read)
+		return mood(table, row->path, err);
 	if (offset > row->length)
 		offset = row->length;
 	if (length > row->length - offset)
@@ -165,18 +181,20 @@ static enum ldr_status table_stat_node(void *self, uint64_t node, struct ldr_sta
 				       struct ldr_error *err)
 {
 	const struct table *table = self;
+	enum ldr_status status = mood(table, table->rows[node].path, err);
 
-	(void)err;
-	fill(&table->rows[node], out);
-	return LDR_OK;
+	if (status == LDR_OK)
+		fill(&table->rows[node], out);
+	return status;
 }
 
 static enum ldr_status table_open_node(void *self, uint64_t node, struct ldr_layer_file *file,
 				       struct ldr_error *err)
 {
 	struct table *table = self;
+	enum ldr_status status = mood(table, table->rows[node].path, err);
 
-	return open_row(table, &table->rows[node], file, err);
+	return status == LDR_OK ? open_row(table, &table->rows[node], file, err) : status;
 }
 
 static void table_free(void *self)

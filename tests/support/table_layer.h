@@ -17,6 +17,8 @@ struct table_row {
 struct table_moods {
 	const char *failing_path; /* gives failure */
 	enum ldr_status failure;
+	bool silent;            /* it fails without a text */
+	bool failing_read;      /* reading the path fails too, should it be open already */
 	_Atomic uint32_t asked; /* by path */
 	_Atomic uint32_t opened;
 	_Atomic uint32_t closed;
