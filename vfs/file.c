@@ -174,7 +174,7 @@ enum ldr_status ldr_file_stat(struct ldr_file *file, struct ldr_stat *out, struc
 void ldr_file_mount(const struct ldr_file *file, uint32_t *out_id, uint64_t *out_generation)
 {
 	*out_id = file->mounted->id;
-	*out_generation = file->mounted->order;
+	*out_generation = file->mounted->serial;
 }
 
 /* ---- mappings ---- */

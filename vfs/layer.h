@@ -178,6 +178,10 @@ struct ldr_layer_ops {
 	 * load. May be NULL. */
 	const _Atomic uint64_t *(*name_count)(void *self);
 
+	/* A number that is another one for other bytes, and the same for the same bytes in any layer
+	 * of this kind, without reading them; never 0. Of a file that is there. May be NULL. */
+	enum ldr_status (*identity)(void *self, const struct ldr_layer_path *path, uint64_t *out);
+
 	/* ---- watching; may be NULL ---- */
 	/* Returns when what others changed before the call is known to the layer. */
 	enum ldr_status (*settle)(void *self, struct ldr_error *err);

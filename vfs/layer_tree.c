@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "common/bytes.h"
+#include "common/checksum.h"
 #include "vfs/layer_tree_priv.h"
 
 static enum ldr_status fail_path(struct ldr_error *err, enum ldr_status status, const char *path,
@@ -110,6 +111,26 @@ static enum ldr_status tree_stat(void *self, const struct ldr_layer_path *path,
 	enum ldr_status status = resolve(self, path, &node, err);
 
 	return status == LDR_OK ? tree_stat_node(self, node, out, err) : status;
+}
+
+/* Of the ids of its blocks, which are those of their bytes. */
+static enum ldr_status tree_identity(void *self, const struct ldr_layer_path *path, uint64_t *out)
+{
+	const struct ldr_tree_layer *layer = self;
+	struct ldr_tree_node node;
+	uint64_t identity = 0;
+	uint32_t number;
+	enum ldr_status status = resolve(layer, path, &number, NULL);
+
+	if (status != LDR_OK)
+		return status;
+	ldr_tree_node(layer->parts.tree, number, &node);
+	for (uint64_t i = 0; i < node.block_count; i++)
+		identity = ldr_checksum_seeded(
+			&ldr_tree_block(layer->parts.tree, node.first_block + i)->id,
+			sizeof(struct ldr_id), identity);
+	*out = identity | 1;
+	return LDR_OK;
 }
 
 /* What a listed node is seen as; false: a symlink that leads nowhere. */
@@ -239,6 +260,7 @@ static void tree_free(void *self)
 		.size = sizeof(struct ldr_layer_ops), .kind = name, .free = tree_free,      \
 		.stat = tree_stat, .open = tree_open, .list = tree_list, .walk = tree_walk, \
 		.stat_node = tree_stat_node, .open_node = tree_open_node,                   \
+		.identity = tree_identity,                                                  \
 	}
 
 static const struct ldr_layer_ops archive_ops = TREE_OPS("archive");

@@ -104,7 +104,7 @@ enum ldr_status ldr_mounted_new(const struct ldr_mount *mount, uint64_t order,
 	mounted->id = mount->id;
 	mounted->precedence = mount->precedence;
 	mounted->flags = mount->flags;
-	mounted->order = order;
+	mounted->order = mounted->serial = order;
 	mounted->layer = ldr_layer_ref(mount->layer);
 	mounted->ops = mount->layer->ops;
 	mounted->self = mount->layer->self;

@@ -34,7 +34,8 @@ struct ldr_mounted {
 	uint32_t id;
 	int32_t precedence;
 	unsigned flags;
-	uint64_t order;          /* grows with every mount made */
+	uint64_t order;          /* among equals the higher one is asked first */
+	uint64_t serial;         /* grows with every mount made; never 0 */
 	struct ldr_layer *layer; /* shares */
 	const struct ldr_layer_ops *ops;
 	void *self;
