@@ -83,15 +83,13 @@ enum ldr_status ldr_file_pread(struct ldr_file *file, void *bytes, size_t length
 			       size_t *out_length, struct ldr_error *err)
 {
 	enum ldr_status status = check_mode(file, MAY_READ, "read", err);
-	struct ldr_error why;
 
 	if (status == LDR_OK)
 		status = check_range("read", length, offset, err);
 	if (status != LDR_OK)
 		return status;
-	ldr_why_begin(&why);
-	status = file->layer.ops->pread(&file->layer, bytes, length, offset, out_length, &why);
-	return status == LDR_OK ? status : ldr_why_tell(&why, status, err);
+	status = file->layer.ops->pread(&file->layer, bytes, length, offset, out_length, err);
+	return status == LDR_OK ? status : ldr_why_check(status, err);
 }
 
 enum ldr_status ldr_file_pread_or_wait(struct ldr_file *file, const struct ldr_read_range *range,
@@ -116,52 +114,44 @@ enum ldr_status ldr_file_pwrite(struct ldr_file *file, const void *bytes, size_t
 {
 	const struct ldr_file_ops *ops = file->layer.ops;
 	enum ldr_status status = check_mode(file, MAY_WRITE, "write", err);
-	struct ldr_error why;
 
 	if (status == LDR_OK && !(file->flags & LDR_OPEN_APPEND))
 		status = check_range("write", length, offset, err);
 	if (status != LDR_OK)
 		return status;
-	ldr_why_begin(&why);
 	if (file->flags & LDR_OPEN_APPEND)
-		status = ops->append(&file->layer, bytes, length, NULL, &why);
+		status = ops->append(&file->layer, bytes, length, NULL, err);
 	else
-		status = ops->pwrite(&file->layer, bytes, length, offset, &why);
-	return status == LDR_OK ? status : ldr_why_tell(&why, status, err);
+		status = ops->pwrite(&file->layer, bytes, length, offset, err);
+	return status == LDR_OK ? status : ldr_why_check(status, err);
 }
 
 enum ldr_status ldr_file_truncate(struct ldr_file *file, uint64_t length, struct ldr_error *err)
 {
 	enum ldr_status status = check_mode(file, MAY_PLACE, "truncate", err);
-	struct ldr_error why;
 
 	if (status != LDR_OK)
 		return status;
-	ldr_why_begin(&why);
-	status = file->layer.ops->truncate(&file->layer, length, &why);
-	return status == LDR_OK ? status : ldr_why_tell(&why, status, err);
+	status = file->layer.ops->truncate(&file->layer, length, err);
+	return status == LDR_OK ? status : ldr_why_check(status, err);
 }
 
 enum ldr_status ldr_file_sync(struct ldr_file *file, struct ldr_error *err)
 {
 	enum ldr_status status = check_mode(file, MAY_READ | MAY_WRITE, "sync", err);
-	struct ldr_error why;
 
 	if (status != LDR_OK || !file->layer.ops->sync)
 		return status;
-	ldr_why_begin(&why);
-	status = file->layer.ops->sync(&file->layer, &why);
-	return status == LDR_OK ? status : ldr_why_tell(&why, status, err);
+	status = file->layer.ops->sync(&file->layer, err);
+	return status == LDR_OK ? status : ldr_why_check(status, err);
 }
 
 static enum ldr_status stat_now(struct ldr_file *file, struct ldr_stat *out, struct ldr_error *err)
 {
-	struct ldr_error why;
 	enum ldr_status status;
 
-	ldr_why_begin(&why);
-	status = file->layer.ops->stat(&file->layer, out, &why);
-	return status == LDR_OK ? status : ldr_why_tell(&why, status, err);
+	status = file->layer.ops->stat(&file->layer, out, err);
+	return status == LDR_OK ? status : ldr_why_check(status, err);
 }
 
 enum ldr_status ldr_file_stat(struct ldr_file *file, struct ldr_stat *out, struct ldr_error *err)
@@ -298,7 +288,6 @@ enum ldr_status ldr_file_cursor_write(struct ldr_file_cursor *cursor, const void
 {
 	struct ldr_file *file = cursor->file;
 	enum ldr_status status;
-	struct ldr_error why;
 
 	if (!(file->flags & LDR_OPEN_APPEND)) {
 		status = ldr_file_pwrite(file, bytes, length, cursor->offset, err);
@@ -308,9 +297,8 @@ enum ldr_status ldr_file_cursor_write(struct ldr_file_cursor *cursor, const void
 	status = check_mode(file, MAY_WRITE, "write", err);
 	if (status != LDR_OK)
 		return status;
-	ldr_why_begin(&why);
-	status = file->layer.ops->append(&file->layer, bytes, length, &cursor->offset, &why);
-	return status == LDR_OK ? status : ldr_why_tell(&why, status, err);
+	status = file->layer.ops->append(&file->layer, bytes, length, &cursor->offset, err);
+	return status == LDR_OK ? status : ldr_why_check(status, err);
 }
 
 static enum ldr_status seek_base(const struct ldr_file_cursor *cursor, enum ldr_whence whence,

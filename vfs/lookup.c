@@ -15,16 +15,23 @@
 #include "vfs/vfs_priv.h"
 
 /* Out of the way of lookups: only failures come here. */
+__attribute__((cold)) enum ldr_status ldr_why_check(enum ldr_status status, struct ldr_error *err)
+{
+	if (!err || err->status == status)
+		return status;
+	return ldr_fail(err, status, "%s (the layer says no more)", ldr_status_text(status));
+}
+
 __attribute__((cold)) enum ldr_status ldr_why_tell(const struct ldr_error *why,
 						   enum ldr_status status, struct ldr_error *err)
 {
 	if (!err)
 		return status;
-	if (why->status != status)
-		return ldr_fail(err, status, "%s (the layer says no more)",
-				ldr_status_text(status));
-	*err = *why;
-	return status;
+	if (why->status == status)
+		*err = *why;
+	else
+		err->status = LDR_OK;
+	return ldr_why_check(status, err);
 }
 
 /* ---- what is asked ---- */
@@ -257,7 +264,6 @@ enum ldr_status ldr_lookup_ask(const struct ldr_verbs *verbs, struct ldr_visit *
 	const struct ldr_slot *slot = NULL;
 	uint32_t limit = snapshot->count;
 	enum ldr_status status;
-	struct ldr_error why;
 	bool end;
 
 	if (snapshot->merged) {
@@ -278,9 +284,8 @@ enum ldr_status ldr_lookup_ask(const struct ldr_verbs *verbs, struct ldr_visit *
 		return LDR_ENOTFOUND;
 	visit->mounted = snapshot->mounts[slot->rank];
 	visit->rank = slot->rank;
-	ldr_why_begin(&why);
-	status = verbs->by_node(visit, visit->mounted, slot, err ? &why : NULL);
-	return status == LDR_OK ? status : ldr_why_tell(&why, status, err);
+	status = verbs->by_node(visit, visit->mounted, slot, err);
+	return status == LDR_OK ? status : ldr_why_check(status, err);
 }
 
 /* ---- saying why not ---- */

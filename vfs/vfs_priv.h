@@ -74,6 +74,9 @@ static inline void ldr_why_begin(struct ldr_error *why)
 	why->status = LDR_OK;
 }
 
+/* For where the caller's object is handed to the layer itself (one layer is asked, and quickly): a
+ * text is written where the layer has written none. Gives status. */
+enum ldr_status ldr_why_check(enum ldr_status status, struct ldr_error *err);
 /* Gives status. */
 enum ldr_status ldr_why_tell(const struct ldr_error *why, enum ldr_status status,
 			     struct ldr_error *err);
