@@ -28,7 +28,7 @@ SOVERSION := 0
 PUBLIC_HEADERS := common/api.h common/error.h common/bytes.h common/path.h common/digest.h common/clock.h \
 	common/keys.h packs/codec.h packs/pack_reader.h packs/pack_writer.h packs/tree_reader.h packs/release.h \
 	packs/builder.h cache/memory.h cache/disk.h cache/source.h vfs/vfs.h vfs/file.h vfs/layer.h \
-	vfs/watch.h vfs/layer_native.h vfs/layer_memory.h vfs/layer_tree.h vfs/scheduler.h vfs/trace.h \
+	vfs/watch.h vfs/layer_native.h vfs/layer_memory.h vfs/layer_tree.h vfs/layer_inner.h vfs/scheduler.h vfs/trace.h \
 	vfs/backend.h client/transport.h client/fetch.h client/release_layer.h \
 	client/install.h client/publish.h client/store.h
 

@@ -52,6 +52,8 @@ int ldr_os_open_followed(int folder_fd, const char *path, int flags, mode_t mode
 int ldr_os_duplicate(int fd, int *out_fd);
 /* The descriptor is gone whatever comes back. */
 int ldr_os_close(int fd);
+/* An empty file in memory without a name in any folder, gone with its last descriptor. */
+int ldr_os_memory_file(const char *name, int *out_fd);
 
 /* ---- bytes ---- */
 

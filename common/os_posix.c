@@ -299,6 +299,16 @@ int ldr_os_reserve(int fd, uint64_t length)
 	return OUTCOME(WRITE, fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, (off_t)length));
 }
 
+int ldr_os_memory_file(const char *name, int *out_fd)
+{
+	int fd = LDR_SEAM_FAILS(OPEN) ? -1 : memfd_create(name, MFD_CLOEXEC);
+
+	if (fd < 0)
+		return errno;
+	*out_fd = fd;
+	return 0;
+}
+
 int ldr_os_map(int fd, size_t length, const void **out_bytes)
 {
 	void *bytes = mmap(NULL, length, PROT_READ, MAP_SHARED, fd, 0);

@@ -88,6 +88,9 @@ struct ldr_file_ops {
 	enum ldr_status (*map)(struct ldr_layer_file *file, uint64_t offset, size_t length,
 			       struct ldr_mapping *out, struct ldr_error *err);
 	void (*unmap)(struct ldr_layer_file *file, struct ldr_mapping *mapping);
+	/* A descriptor of a file of the host with exactly these bytes, borrowed until close. May be
+	 * NULL. */
+	int (*descriptor)(struct ldr_layer_file *file);
 	/* pread without a thread that waits for the network: LDR_EAGAIN, and the wait hears when to come
 	 * again (common/wait.h). NULL: pread waits for no network. */
 	enum ldr_status (*pread_or_wait)(struct ldr_layer_file *file,

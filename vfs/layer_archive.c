@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "common/bytes.h"
-#include "vfs/layer_tree.h"
+#include "vfs/layer_tree_priv.h"
 
 #define DEFAULT_MEMORY_BYTES ((size_t)64 * 1024 * 1024)
 
@@ -40,7 +40,8 @@ static enum ldr_status parse_tree(struct archive *archive, struct ldr_error *err
 			      &archive->tree, err);
 }
 
-static enum ldr_status open_parts(struct archive *archive, const char *path,
+/* fd: the pack's, taken; -1: it is opened by its path. */
+static enum ldr_status open_parts(struct archive *archive, const char *path, int fd,
 				  const struct ldr_archive_options *options,
 				  struct ldr_memory_cache **out_memory, struct ldr_error *err)
 {
@@ -50,7 +51,8 @@ static enum ldr_status open_parts(struct archive *archive, const char *path,
 					     .base = options->base,
 					     .length = options->length};
 	size_t bytes = options->memory_bytes ? options->memory_bytes : DEFAULT_MEMORY_BYTES;
-	enum ldr_status status = ldr_pack_open(path, &how, &archive->pack, err);
+	enum ldr_status status = fd < 0 ? ldr_pack_open(path, &how, &archive->pack, err)
+					: ldr_pack_open_fd(fd, path, &how, &archive->pack, err);
 
 	if (status == LDR_OK)
 		status = parse_tree(archive, err);
@@ -64,9 +66,11 @@ static enum ldr_status open_parts(struct archive *archive, const char *path,
 	return status == LDR_OK ? ldr_source_add_pack(archive->source, archive->pack, err) : status;
 }
 
-enum ldr_status ldr_layer_archive_open(const char *path, const struct ldr_archive_options *options,
-				       struct ldr_layer **out_layer, struct ldr_error *err)
+static enum ldr_status open_archive(const char *path, int taken_fd,
+				    const struct ldr_archive_options *options,
+				    struct ldr_layer **out_layer, struct ldr_error *err)
 {
+	LDR_AUTO_FD int fd = taken_fd;
 	struct ldr_archive_options given = {.size = sizeof(given)};
 	struct ldr_tree_layer_parts parts = {.size = sizeof(parts), .owner_free = archive_free};
 	struct archive *archive;
@@ -80,7 +84,7 @@ enum ldr_status ldr_layer_archive_open(const char *path, const struct ldr_archiv
 	archive = calloc(1, sizeof(*archive));
 	if (!archive)
 		return ldr_fail(err, LDR_ENOMEM, "%s: out of memory", path);
-	status = open_parts(archive, path, &given, &parts.memory, err);
+	status = open_parts(archive, path, ldr_steal_fd(&fd), &given, &parts.memory, err);
 	parts.tree = archive->tree;
 	parts.locked = archive->pack && ldr_pack_is_locked(archive->pack);
 	parts.source = archive->source;
@@ -90,4 +94,17 @@ enum ldr_status ldr_layer_archive_open(const char *path, const struct ldr_archiv
 	if (status != LDR_OK)
 		archive_free(archive);
 	return status;
+}
+
+enum ldr_status ldr_layer_archive_open(const char *path, const struct ldr_archive_options *options,
+				       struct ldr_layer **out_layer, struct ldr_error *err)
+{
+	return open_archive(path, -1, options, out_layer, err);
+}
+
+enum ldr_status ldr_layer_archive_open_fd(int fd, const char *name,
+					  const struct ldr_archive_options *options,
+					  struct ldr_layer **out_layer, struct ldr_error *err)
+{
+	return open_archive(name, fd, options, out_layer, err);
 }

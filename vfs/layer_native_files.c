@@ -19,7 +19,7 @@ static struct ldr_native *native_of(const struct ldr_layer_file *file)
 	return file->layer_self;
 }
 
-static int fd_of(const struct ldr_layer_file *file)
+static int fd_of(struct ldr_layer_file *file)
 {
 	return (int)file->state[0];
 }
@@ -373,4 +373,5 @@ static const struct ldr_file_ops native_file_ops = {
 	.truncate = file_truncate,
 	.sync = file_sync,
 	.stat = file_stat,
+	.descriptor = fd_of,
 };

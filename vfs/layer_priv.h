@@ -14,6 +14,7 @@ struct ldr_layer {
 	void *self;
 	unsigned traits;
 	_Atomic uint32_t references;
+	uint32_t depth; /* how many archives it lies in, its own counted; set before it is shared */
 	struct ldr_claim claim;
 };
 

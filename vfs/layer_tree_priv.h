@@ -30,4 +30,9 @@ extern const struct ldr_file_ops ldr_tree_file_ops;
 /* Makes the table of where blocks begin, once; before a file of more than LDR_TREE_FEW_BLOCKS is read. */
 enum ldr_status ldr_tree_want_starts(struct ldr_tree_layer *layer, struct ldr_error *err);
 
+/* As ldr_layer_archive_open, of an open pack: takes the descriptor, also on failure. */
+enum ldr_status ldr_layer_archive_open_fd(int fd, const char *name,
+					  const struct ldr_archive_options *options,
+					  struct ldr_layer **out_layer, struct ldr_error *err);
+
 #endif
