@@ -1,17 +1,20 @@
 #!/bin/bash
-# run.sh [delivery|vfs|vfs-studies|vfs-full]...   every benchmark in turn (the first two), by hand on a quiet machine; reports go to
+# run.sh [delivery|vfs|vfs-studies|vfs-full|stream|stream-full]...   every benchmark in turn (the first two), by hand on a quiet machine; reports go to
 # build/bench. Assets come from $LARDER_CORPORA (bench/corpora.sh brings them); what needs assets that are not there is said
 # to be skipped.
 #
 #   delivery   publishing, fetching and updating beside casync
 #   vfs        the virtual file system: the targets of the table of limits with 1 and 8 threads (under 15 minutes), then each limit
 #   vfs-studies   cold reads, sizes of blocks, recorded games (some 10 minutes)
+#   stream     asynchronous reads: the basic grid with all rows in five rounds, then each limit; windows of recorded games with frames
+#   stream-full   the 648 runs of the default matrix (some ten minutes)
 #   vfs-full   all targets and scenarios with 1, 2, 4 and 8 threads (over half an hour)
 set -u
 cd "$(dirname "$0")/.." || exit 1
 corpora=${LARDER_CORPORA:-${XDG_CACHE_HOME:-$HOME/.cache}/larder-corpora}
 mkdir -p build/bench
 status=0
+build=${BUILD:-build/release}
 
 delivery() {
 	local name last before
@@ -31,7 +34,7 @@ delivery() {
 vfs_bench() { # name options...
 	local name=$1
 	shift
-	"${BUILD:-build/release}/bench/vfs_bench" --csv "build/bench/$name.csv" --md "build/bench/$name.md" \
+	"$build/bench/vfs_bench" --csv "build/bench/$name.csv" --md "build/bench/$name.md" \
 		--spread "build/bench/$name-spread.csv" "$@"
 }
 
@@ -71,13 +74,40 @@ vfs_studies() {
 
 vfs_full() { vfs_bench vfs-full --threads 1,2,4,8 || { status=1; return; } && chart vfs-full; }
 
+# NAME makes the corpus build/bench/stream/NAME
+stream_corpus() { python3 bench/stream_corpus.py "build/bench/stream/$1" --larder "$build/larder" --data "$2" >/dev/null; }
+stream_measure() { # output options...
+	python3 bench/stream_replay.py measure build/bench/stream/replay --benchmark "$build/bench/stream_bench" --output "build/bench/stream-$1" \
+		--compiler-description "$(gcc --version | head -1)" --storage-description "$(df --output=fstype,source build | tail -1)" "${@:2}"
+}
+
+stream() {
+	local data name windows=doom-freedoom2-demo1,wesnoth118-nogui,wesnoth118-test-scenario,cdda-names-seekstorm
+	for data in period compressible,half,random; do
+		name=${data%%,*}
+		stream_corpus "$name" "$data" || { status=1; continue; }
+		"$build/bench/stream_bench" "build/bench/stream/$name" --rounds "${ROUNDS:-5}" --layouts \
+			loose,raw.pack,lz4.pack,raw.pack+anew,lz4.pack+anew,remote-warm,remote-cold >"build/bench/stream-$name.txt" || status=1
+		python3 bench/stream_limits.py "build/bench/stream-$name.txt" | tee "build/bench/stream-$name-limits.tsv"
+		"$build/bench/stream_bench" "build/bench/stream/$name" --layouts loose,parent-crc >"build/bench/stream-$name-parent.txt" || status=1
+	done
+	python3 bench/stream_replay.py generate build/bench/stream/replay --larder "$build/larder" --windows "$windows" || status=1
+	stream_measure games --families "$windows" --layouts loose,raw.pack,lz4.pack,remote-warm --validation --frame-us 16667 || status=1
+}
+
+stream_full() {
+	python3 bench/stream_replay.py generate build/bench/stream/replay --larder "$build/larder" && stream_measure full || status=1
+}
+
 for part in "${@:-delivery}" $([ $# -gt 0 ] || echo vfs); do
 	case $part in
 	delivery) delivery ;;
 	vfs) vfs ;;
 	vfs-studies) vfs_studies ;;
 	vfs-full) vfs_full ;;
-	*) sed -n '2,10p' "$0"; exit 2 ;;
+	stream) stream ;;
+	stream-full) stream_full ;;
+	*) sed -n '2,12p' "$0"; exit 2 ;;
 	esac
 done
 exit $status
