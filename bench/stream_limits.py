@@ -21,7 +21,7 @@ def read_grid(path):
             kind, *pairs = line.split()
             if kind in ("row", "cancel"):
                 row = dict(pair.split("=", 1) for pair in pairs)
-                rows.append({"pass": "cancel", **row} if kind == "cancel" else row)
+                rows.append({"pass": "cancel-" + row["phase"], **row} if kind == "cancel" else row)
     return rows
 
 

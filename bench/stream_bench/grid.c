@@ -130,11 +130,12 @@ static void print_pass(const struct grid_row *row, const char *layout, unsigned 
 	fflush(stdout);
 }
 
-static void print_cancel(const struct grid_row *row, const char *layout, unsigned workers)
+static void print_cancel(const struct grid_row *row, const char *layout, unsigned workers,
+			 const char *phase)
 {
-	printf("cancel layout=%s workers=%u intents=%u cancelled=%llu p50_ns=%llu p95_ns=%llu "
+	printf("cancel layout=%s workers=%u phase=%s intents=%llu cancelled=%llu p50_ns=%llu p95_ns=%llu "
 	       "p99_ns=%llu hot_allocations=%lld\n",
-	       layout, workers, GRID_CANCELS, wide(row->cancelled),
+	       layout, workers, phase, wide(row->cancel_intents), wide(row->cancelled),
 	       wide(stream_samples_at(&row->latency, 50)),
 	       wide(stream_samples_at(&row->latency, 95)),
 	       wide(stream_samples_at(&row->latency, 99)),
@@ -155,10 +156,10 @@ static bool run_phases(struct grid_row *row, const char *layout, unsigned worker
 		if (good)
 			print_pass(row, layout, workers, passes[i]);
 	}
-	if (good && scheduler) {
-		good = grid_cancel_phase(row, scheduler);
+	for (int running = 0; good && scheduler && running < 2; running++) {
+		good = grid_cancel_phase(row, scheduler, running);
 		if (good)
-			print_cancel(row, layout, workers);
+			print_cancel(row, layout, workers, running ? "running" : "immediate");
 	}
 	ldr_scheduler_free(scheduler);
 	return good;

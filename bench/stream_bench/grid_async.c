@@ -139,50 +139,78 @@ bool grid_pass_async(struct grid_row *row, struct ldr_scheduler *scheduler)
 	return good;
 }
 
-static bool cancel_one(struct grid_row *row, struct ldr_scheduler *scheduler,
-		       const struct grid_read *read)
+/* Until the request runs, or has ended. */
+static bool wait_for_start(struct ldr_scheduler *scheduler, struct ldr_ticket ticket)
 {
-	const struct ldr_io_request request = request_of(row, read, 0);
-	struct ldr_completion done;
-	struct ldr_ticket ticket;
+	enum ldr_io_state state = LDR_IO_QUEUED;
 	struct ldr_error error = {0};
-	uint64_t asked;
 
-	if (ldr_scheduler_submit(scheduler, &request, &ticket, &error)) {
-		bench_say("submit: %s", error.text);
-		return false;
-	}
-	if (ldr_scheduler_cancel(scheduler, ticket, &error)) {
-		bench_say("cancel: %s", error.text);
-		return false;
-	}
+	while (state == LDR_IO_QUEUED || state == LDR_IO_WAITING)
+		if (ldr_scheduler_state(scheduler, ticket, &state, &error)) {
+			bench_say("state: %s", error.text);
+			return false;
+		}
+	return true;
+}
+
+static bool collect_cancelled(struct grid_row *row, struct ldr_scheduler *scheduler, bool running)
+{
+	struct ldr_completion done;
+
 	while (!ldr_scheduler_poll(scheduler, &done, 1))
 		if (row->wait)
 			(void)ldr_scheduler_wait(scheduler, WAIT_MS, NULL);
 		else
 			sched_yield();
 	row->cancelled += done.outcome == LDR_IO_CANCELLED;
-	/* What had ended before it could be cancelled has no time of a cancel. */
-	asked = done.times.cancel_ns ? done.times.cancel_ns : done.times.ended_ns;
-	stream_samples_add(&row->latency, done.times.collected_ns - asked);
-	if (done.outcome == LDR_IO_CANCELLED)
-		return true;
-	if (done.status) {
-		bench_say("%s: %s", row->corpus->path[read->file], done.error.text);
+	if (done.outcome != LDR_IO_CANCELLED && done.status) {
+		bench_say("a read of 1 MiB: %s", done.error.text);
 		return false;
 	}
-	return grid_check(row, read, row->buffers, done.length);
+	/* What had ended before it could be cancelled has no time of a cancel. */
+	if (done.outcome == LDR_IO_CANCELLED || !running)
+		stream_samples_add(&row->latency,
+				   done.times.collected_ns - (done.times.cancel_ns
+								      ? done.times.cancel_ns
+								      : done.times.ended_ns));
+	return true;
 }
 
-bool grid_cancel_phase(struct grid_row *row, struct ldr_scheduler *scheduler)
+static bool cancel_one(struct grid_row *row, struct ldr_scheduler *scheduler, bool running)
 {
+	size_t turn = row->cancel_intents++ * 8 + 7;
+	struct ldr_io_request request = request_of(row, &row->plan->read[turn % GRID_READS], 0);
+	struct ldr_ticket ticket;
+	struct ldr_error error = {0};
+
+	/* Long enough to be met while it runs: what the file has of two slots' room. */
+	if (running) {
+		request.offset = 0;
+		request.length = (size_t)2 * GRID_LARGE_BYTES;
+	}
+	if (ldr_scheduler_submit(scheduler, &request, &ticket, &error)) {
+		bench_say("submit: %s", error.text);
+		return false;
+	}
+	if (running && !wait_for_start(scheduler, ticket))
+		return false;
+	if (ldr_scheduler_cancel(scheduler, ticket, &error)) {
+		bench_say("cancel: %s", error.text);
+		return false;
+	}
+	return collect_cancelled(row, scheduler, running);
+}
+
+bool grid_cancel_phase(struct grid_row *row, struct ldr_scheduler *scheduler, bool running)
+{
+	unsigned tries = running ? GRID_CANCEL_TRIES : GRID_CANCELS;
 	bool good = true;
 
 	row->latency.count = 0;
-	row->cancelled = 0;
+	row->cancel_intents = row->cancelled = 0;
 	bench_allocations_start();
-	for (size_t i = 0; good && i < GRID_CANCELS; i++)
-		good = cancel_one(row, scheduler, &row->plan->read[(i * 8 + 7) % GRID_READS]);
+	while (good && row->cancel_intents < tries && row->latency.count < GRID_CANCELS)
+		good = cancel_one(row, scheduler, running);
 	row->figures.allocations = bench_allocations_stop();
 	stream_samples_sort(&row->latency);
 	return good;

@@ -88,9 +88,10 @@ columns = ("layout workers pass samples bytes p50_ns p95_ns p99_ns mib_per_s cpu
 for kind, row in rows:
     wrong = []
     number = {name: float(value) for name, value in row.items() if value.replace(".", "", 1).isdigit()}
-    if not 0 < number["p50_ns"] <= number["p95_ns"] <= number["p99_ns"]:
+    running = row.get("phase") == "running"  # on a busy machine perhaps none was caught
+    if not (0 <= number["p50_ns"] if running else 0 < number["p50_ns"]) or not number["p50_ns"] <= number["p95_ns"] <= number["p99_ns"]:
         wrong.append("percentiles")
-    if row["hot_allocations"] != "0" and row.get("pass") != "first" and not row["layout"].endswith("+anew"):
+    if row["hot_allocations"] != "0" and row.get("pass") != "first":
         wrong.append("allocations")
     if kind == "row":
         wrong += [name for name in columns if name not in row]
@@ -101,7 +102,7 @@ for kind, row in rows:
             wrong.append("peaks")
         if row["layout"] in packs and number["descriptors"] > 6 or row["layout"] == "loose" and number["descriptors"] < 72:
             wrong.append("descriptors")
-    elif row["intents"] != "128" or number["cancelled"] > 128:
+    elif number["intents"] != 128 and not running or number["cancelled"] > min(128, number["intents"]):
         wrong.append("cancels")
     if wrong:
         print("wrong", wrong, row)
@@ -111,7 +112,7 @@ check "none is there that should not" grep -qx 'unexpected \[\]' judged
 check_status "figures make sense; warm passes and cancels allocate nothing" 1 grep '^wrong' judged
 grep '^wrong' judged | head -n 3
 check "collecting by sleeping" "$BENCH" basic --workers 1 --layouts raw.pack --wait
-check_number "makes the same rows" "$(grep -cE '^(row|cancel) ' out)" -eq 3
+check_number "makes the same rows" "$(grep -cE '^(row|cancel) ' out)" -eq 4
 head -c 2000 basic/loose/small/000.bin >short && cp basic/loose/small/000.bin kept && cp short basic/loose/small/000.bin
 check_status "a file that is shorter than it should be is noticed" 1 "$BENCH" basic --layouts loose --workers 1
 check_says "by its name" "small/000.bin"
