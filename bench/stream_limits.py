@@ -2,7 +2,7 @@
 """stream_limits.py GRID [LIMITS]: the limits that must hold (bench/stream_limits.tsv), looked up in what stream_bench printed for its
 basic grid (--rounds 5).
 
-A line a limit, tab-separated: what, figure ("none" where a row was not run), "<=" or ">=", limit. A ratio is taken in each round, between
+A line a limit, tab-separated: what, figure ("none" where a row was not run, "unseen" where it caught nothing), "<=" or ">=", limit. A ratio is taken in each round, between
 rows that ran beside each other, and the median of the rounds counts; an absolute figure is the worst of all rounds and rows.
 
 Exit status: 0 all hold, 1 some do not or were not run, 2 usage or a table that cannot be read.
@@ -33,13 +33,15 @@ def of(rows, selector):
 
 
 def figure_of(rows, selector, figure, reference):
-    """The figure of a limit, or None."""
+    """The figure of a limit; a text where there is none: "none" where a row was not run, "unseen" where one had no sample."""
     values = [float(row[figure]) for row in of(rows, selector)]
     if reference == "-":
-        return max(values) if values else None
+        return max(values) if values else "none"
     others = [float(row[figure]) for row in of(rows, reference)]
-    if not values or len(values) != len(others) or not all(others):
-        return None
+    if not values or len(values) != len(others):
+        return "none"
+    if not all(values) or not all(others):
+        return "unseen"
     return statistics.median(value / other for value, other in zip(values, others))
 
 
@@ -59,9 +61,9 @@ def main():
                     raise ValueError(f"{limits}:{number}: not text, selector, figure, reference, <= or >=, limit")
                 text, selector, figure, reference, sign, limit = fields
                 value = figure_of(rows, selector, figure, reference)
-                holds = value is not None and (value <= float(limit) if sign == "<=" else value >= float(limit))
+                holds = not isinstance(value, str) and (value <= float(limit) if sign == "<=" else value >= float(limit))
                 bad += not holds
-                print(f"{text}\t{'none' if value is None else f'{value:.6g}'}\t{sign}\t{limit}")
+                print(f"{text}\t{value if isinstance(value, str) else f'{value:.6g}'}\t{sign}\t{limit}")
     except (OSError, ValueError, KeyError) as error:
         print(f"stream_limits.py: {error}", file=sys.stderr)
         return 2
