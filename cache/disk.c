@@ -73,12 +73,13 @@ static enum ldr_status make_format(struct ldr_disk_cache *cache, struct ldr_erro
 }
 
 /* The folder `packs`, pinned like the root. Where there is none and none can be made, there are no packs
- * as long as the cache is open. */
+ * until a put has made it. */
 static enum ldr_status open_packs(struct ldr_disk_cache *cache, const char *path,
 				  struct ldr_error *err)
 {
 	size_t length = strlen(path);
 	LDR_AUTO_FREE char *packs = malloc(length + sizeof("/packs"));
+	struct ldr_root *opened = NULL;
 	struct ldr_error why = {0};
 	enum ldr_status status;
 
@@ -87,12 +88,17 @@ static enum ldr_status open_packs(struct ldr_disk_cache *cache, const char *path
 	memcpy(packs, path, length);
 	memcpy(packs + length, "/packs", sizeof("/packs"));
 	if (!cache->read_only) {
-		if (ldr_root_open(packs, true, &cache->packs, &why) == LDR_OK)
+		if (ldr_root_open(packs, true, &opened, &why) == LDR_OK) {
+			cache->packs = opened;
 			return LDR_OK;
+		}
 		ldr_disk_trouble(cache, &why);
 	}
-	status = ldr_root_open(packs, false, &cache->packs, &why);
-	if (status == LDR_OK || status == LDR_ENOTFOUND)
+	status = ldr_root_open(packs, false, &opened, &why);
+	if (status == LDR_OK)
+		cache->packs = opened;
+	/* Something else of that name, too: it is there for nobody, and may go. */
+	if (status == LDR_OK || status == LDR_ENOTFOUND || status == LDR_ENOTDIR)
 		return LDR_OK;
 	if (err)
 		*err = why;
@@ -102,9 +108,11 @@ static enum ldr_status open_packs(struct ldr_disk_cache *cache, const char *path
 static enum ldr_status open_folder(struct ldr_disk_cache *cache, const char *path,
 				   struct ldr_error *err)
 {
-	enum ldr_status status = ldr_root_open(path, !cache->read_only, &cache->root, err);
+	struct ldr_root *root = NULL;
+	enum ldr_status status = ldr_root_open(path, !cache->read_only, &root, err);
 	unsigned swept;
 
+	cache->root = root;
 	if (status == LDR_OK)
 		status = make_format(cache, err);
 	if (status == LDR_OK)
@@ -118,6 +126,34 @@ static enum ldr_status open_folder(struct ldr_disk_cache *cache, const char *pat
 			cache->stat.swept += swept;
 	}
 	return ldr_disk_scan(cache, true, err);
+}
+
+/* The old ones stay open until the cache is closed: others may be reading by them. */
+enum ldr_status ldr_disk_renew(struct ldr_disk_cache *cache, struct ldr_error *err)
+{
+	struct ldr_root *root = NULL;
+	const char *path = ldr_root_path(cache->root);
+	enum ldr_status status;
+
+	if (cache->retired_count + 2 > LDR_DISK_RETIRED_MAX)
+		return ldr_fail(err, LDR_ELIMIT, "%s: removed %u times while it was open", path,
+				cache->retired_count / 2);
+	status = ldr_root_open(path, true, &root, err);
+	if (status != LDR_OK)
+		return status;
+	cache->retired[cache->retired_count++] = cache->root;
+	cache->root = root;
+	if (cache->packs)
+		cache->retired[cache->retired_count++] = cache->packs;
+	cache->packs = NULL;
+	status = make_format(cache, err);
+	if (status == LDR_OK)
+		status = open_packs(cache, path, err);
+	if (status == LDR_OK && !cache->packs)
+		status = ldr_fail(err, LDR_ENOTFOUND, "%s/packs: cannot be made", path);
+	if (status == LDR_OK)
+		(void)ldr_disk_scan(cache, false, NULL);
+	return status;
 }
 
 static void set_options(struct ldr_disk_cache *cache, const struct ldr_disk_options *options)
@@ -153,6 +189,8 @@ static void cache_free(struct ldr_disk_cache *cache)
 	ldr_lookup_dispose(&cache->lookup);
 	ldr_root_close(cache->packs);
 	ldr_root_close(cache->root);
+	while (cache->retired_count)
+		ldr_root_close(cache->retired[--cache->retired_count]);
 	ldr_condition_dispose(&cache->turned);
 	ldr_mutex_dispose(&cache->lock);
 	free(cache);
@@ -309,8 +347,11 @@ static bool drop_copy(struct ldr_disk_cache *cache, const struct found *found,
 		      enum ldr_status status)
 {
 	bool bad = status == LDR_ECORRUPT || status == LDR_EUNSUPPORTED || status == LDR_EIO;
+	/* Not to be opened, now and later. */
+	bool gone = status == LDR_ENOTFOUND || status == LDR_EDENIED || status == LDR_ENOTREG ||
+		    status == LDR_EISDIR || status == LDR_ENOTDIR;
 
-	if (!bad && status != LDR_ENOTFOUND)
+	if (!bad && !gone)
 		return false;
 	ldr_mutex_lock(&cache->lock);
 	if (!ldr_disk_pack_locked(cache, found->pack, found->serial))

@@ -81,10 +81,16 @@ struct ldr_disk_buffer {
 	uint8_t bytes[LDR_STORED_MAX_BYTES];
 };
 
+/* Folders that were removed under an open cache; after so many it goes on without keeping. */
+#define LDR_DISK_RETIRED_MAX 32u
+
 struct ldr_disk_cache {
-	struct ldr_root *root; /* owns */
-	struct ldr_root
-		*packs; /* owns; NULL when there is no folder `packs` and none can be made */
+	/* Own. packs is NULL while there is no such folder and none can be made. Both are replaced, by who
+	 * has the turn, when somebody has removed them; what others may still use is retired. */
+	struct ldr_root *_Atomic root;
+	struct ldr_root *_Atomic packs;
+	struct ldr_root *retired[LDR_DISK_RETIRED_MAX];
+	unsigned retired_count;
 	const struct ldr_clock *clock;
 	uint64_t quota_bytes;
 	uint64_t free_floor_bytes;
@@ -167,6 +173,8 @@ void ldr_disk_save_lookup(struct ldr_disk_cache *cache);
 /* ---- disk_write.c ---- */
 
 /* What is in the way of putting, for the counters; starts or prolongs the back-off. */
+/* With the turn: somebody has removed the folders, or they could not be made; makes and opens them. */
+enum ldr_status ldr_disk_renew(struct ldr_disk_cache *cache, struct ldr_error *err);
 void ldr_disk_trouble(struct ldr_disk_cache *cache, const struct ldr_error *why);
 /* Takes over the pack in open (freed with everything in it) and publishes it under the id that it gives;
  * on failure the pack is abandoned. */

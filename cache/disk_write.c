@@ -232,9 +232,23 @@ static void now_published(struct ldr_disk_cache *cache, uint32_t number, const s
 	ldr_mutex_unlock(&cache->lock);
 }
 
-/* LDR_ECONFLICT: somebody has published the same bytes, which is as good. */
-static enum ldr_status commit(struct ldr_disk_open_pack *open, const struct ldr_id *id,
-			      struct ldr_error *err)
+/* Something has the pack's name already: the same bytes, which is as good; or what nobody can open, which is
+ * taken away, so that the next one gets the name. */
+static enum ldr_status accept_published(struct ldr_disk_cache *cache, const char *name,
+					struct ldr_error *err)
+{
+	int fd;
+	enum ldr_status status = ldr_root_open_file(cache->packs, name, &fd, err);
+
+	if (status == LDR_OK)
+		ldr_os_close(fd);
+	else
+		ldr_root_remove(cache->packs, name, LDR_SYNC_NONE, NULL);
+	return status;
+}
+
+static enum ldr_status commit(struct ldr_disk_cache *cache, struct ldr_disk_open_pack *open,
+			      const struct ldr_id *id, struct ldr_error *err)
 {
 	char name[LDR_DISK_NAME_BYTES];
 	enum ldr_status status;
@@ -242,7 +256,9 @@ static enum ldr_status commit(struct ldr_disk_open_pack *open, const struct ldr_
 
 	ldr_disk_pack_name(id, name);
 	status = ldr_stream_commit(LDR_STEAL(open->stream), name, NULL, &why);
-	if (status == LDR_OK || status == LDR_ECONFLICT)
+	if (status == LDR_ECONFLICT)
+		status = accept_published(cache, name, &why);
+	if (status == LDR_OK)
 		return LDR_OK;
 	if (err)
 		*err = why;
@@ -257,7 +273,7 @@ enum ldr_status ldr_disk_seal(struct ldr_disk_cache *cache, struct ldr_disk_open
 	enum ldr_status status = ldr_pack_writer_seal(open->writer, out_id, &size_bytes, &why);
 
 	if (status == LDR_OK)
-		status = commit(open, out_id, &why);
+		status = commit(cache, open, out_id, &why);
 	if (status) {
 		ldr_disk_trouble(cache, &why);
 		ldr_disk_abandon(cache, open);
@@ -360,7 +376,12 @@ static enum ldr_status ensure_open(struct ldr_disk_cache *cache, struct ldr_erro
 
 	if (cache->open)
 		return LDR_OK;
-	status = ldr_disk_begin_pack(cache, &open, err);
+	status = cache->packs ? ldr_disk_begin_pack(cache, &open, err) : LDR_ENOTFOUND;
+	if (status == LDR_ENOTFOUND) {
+		status = ldr_disk_renew(cache, err);
+		if (status == LDR_OK)
+			status = ldr_disk_begin_pack(cache, &open, err);
+	}
 	if (status)
 		return status;
 	ldr_disk_look(cache, true);
@@ -428,7 +449,7 @@ static bool wanted(struct ldr_disk_cache *cache, const struct ldr_id *id)
 
 	ldr_mutex_lock(&cache->lock);
 	want = !ldr_lookup_find(&cache->lookup, id, &pack, &row);
-	if (want && (cache->read_only || !cache->packs || now < cache->retry_ns)) {
+	if (want && (cache->read_only || now < cache->retry_ns)) {
 		cache->stat.puts_dropped++;
 		want = false;
 	}

@@ -163,7 +163,8 @@ static enum ldr_status check_asked(const struct ldr_view *view, const struct ldr
 static bool is_local_trouble(enum ldr_status status)
 {
 	return status == LDR_EDENIED || status == LDR_ENOSPACE || status == LDR_EIO ||
-	       status == LDR_ECONFLICT;
+	       status == LDR_ECONFLICT || status == LDR_ENOTDIR || status == LDR_ENOTFOUND ||
+	       status == LDR_ELIMIT;
 }
 
 /* A cache folder that cannot be written must not keep a player from reading. */
@@ -407,6 +408,17 @@ struct ldr_disk_cache *ldr_view_disk(struct ldr_view *view)
 struct ldr_memory_cache *ldr_view_memory(struct ldr_view *view)
 {
 	return view->memory;
+}
+
+bool ldr_view_cache_stat(struct ldr_view *view, struct ldr_disk_stat *out)
+{
+	*out = (struct ldr_disk_stat){0};
+	if (!view->disk)
+		return false;
+	/* Its failure is what the figures tell. */
+	(void)ldr_disk_flush(view->disk, NULL);
+	ldr_disk_stat(view->disk, out);
+	return true;
 }
 
 void ldr_view_traffic(struct ldr_view *view, uint64_t *out_requests, uint64_t *out_bytes)

@@ -96,6 +96,9 @@ LDR_API enum ldr_status ldr_view_read_file(struct ldr_view *view, uint32_t node,
 								      struct ldr_error *err),
 					   void *context, struct ldr_error *err);
 
+/* Writes out what the disk cache keeps open, and says what became of all of it. False, and zeros: the view
+ * has no disk cache. */
+LDR_API bool ldr_view_cache_stat(struct ldr_view *view, struct ldr_disk_stat *out);
 /* What went over the wire for this view so far (zero for packs). */
 LDR_API void ldr_view_traffic(struct ldr_view *view, uint64_t *out_requests, uint64_t *out_bytes);
 

@@ -15,16 +15,19 @@ static enum ldr_status report_install(const struct ldr_args *args, struct ldr_vi
 				      const struct ldr_install_outcome *outcome, double seconds,
 				      struct ldr_error *err)
 {
+	struct ldr_disk_stat cache;
 	uint64_t requests, bytes;
 	char plain[LDR_BYTES_TEXT], wire[LDR_BYTES_TEXT], reused[LDR_BYTES_TEXT];
 
 	ldr_view_traffic(view, &requests, &bytes);
+	ldr_output_cache_trouble(view, &cache);
 	if (outcome->trouble[0])
 		fprintf(stderr, "larder: %s\n", outcome->trouble);
 	if (ldr_args_has(args, LDR_OPT_JSON))
 		return ldr_output_json(
-			json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:f}",
-				  "release", ldr_output_release(ldr_view_release(view)), "files",
+			json_pack("{s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:f}",
+				  "cache", ldr_output_cache(view, &cache), "release",
+				  ldr_output_release(ldr_view_release(view)), "files",
 				  (json_int_t)outcome->totals.files, "bytes",
 				  (json_int_t)outcome->totals.bytes, "bytes_fetched",
 				  (json_int_t)bytes, "requests", (json_int_t)requests,

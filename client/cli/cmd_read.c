@@ -267,7 +267,9 @@ static enum ldr_status run_cat(struct ldr_args *args, struct ldr_error *err)
 	const struct ldr_tree *tree;
 	struct ldr_tree_node node;
 	uint64_t requests, bytes;
+	struct ldr_disk_stat cache;
 	uint32_t index = 0;
+	bool as_json;
 	enum ldr_status status;
 
 	if (ldr_layers_given(args))
@@ -284,15 +286,16 @@ static enum ldr_status run_cat(struct ldr_args *args, struct ldr_error *err)
 		return ldr_fail(err, LDR_EISDIR, "%s: %s is a folder", ldr_view_name(view),
 				args->positional[1]);
 	/* With --json the bytes are not printed: the object says what reading them took. */
-	if (!ldr_args_has(args, LDR_OPT_JSON))
-		return ldr_view_read_file(view, index, write_out, NULL, err);
-	status = ldr_view_read_file(view, index, discard, NULL, err);
-	if (status)
+	as_json = ldr_args_has(args, LDR_OPT_JSON);
+	status = ldr_view_read_file(view, index, as_json ? discard : write_out, NULL, err);
+	ldr_output_cache_trouble(view, &cache);
+	if (status || !as_json)
 		return status;
 	ldr_view_traffic(view, &requests, &bytes);
-	return ldr_output_json(json_pack("{s:s, s:I, s:I, s:I}", "path", args->positional[1],
+	return ldr_output_json(json_pack("{s:s, s:I, s:I, s:I, s:o}", "path", args->positional[1],
 					 "bytes", (json_int_t)node.size_bytes, "bytes_fetched",
-					 (json_int_t)bytes, "requests", (json_int_t)requests),
+					 (json_int_t)bytes, "requests", (json_int_t)requests,
+					 "cache", ldr_output_cache(view, &cache)),
 			       err);
 }
 

@@ -91,6 +91,35 @@ json_t *ldr_output_release(const struct ldr_release *release)
 			 (json_int_t)release->sequence, "digest", digest);
 }
 
+void ldr_output_cache_trouble(struct ldr_view *view, struct ldr_disk_stat *out_stat)
+{
+	const char *folder;
+
+	if (!ldr_view_cache_stat(view, out_stat))
+		return;
+	folder = ldr_root_path(ldr_disk_root(ldr_view_disk(view)));
+	if (out_stat->puts_dropped)
+		fprintf(stderr, "larder: cache %s: %" PRIu64 " blocks were not kept%s%s\n", folder,
+			out_stat->puts_dropped, out_stat->trouble[0] ? ": " : "",
+			out_stat->trouble);
+	if (out_stat->bad_blocks || out_stat->damaged_packs)
+		fprintf(stderr,
+			"larder: cache %s: %" PRIu64 " bad blocks and %" PRIu64
+			" damaged packs were dropped\n",
+			folder, out_stat->bad_blocks, out_stat->damaged_packs);
+}
+
+json_t *ldr_output_cache(struct ldr_view *view, const struct ldr_disk_stat *stat)
+{
+	if (!ldr_view_disk(view))
+		return json_null();
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:o}", "blocks_kept", (json_int_t)stat->puts,
+			 "blocks_not_kept", (json_int_t)stat->puts_dropped, "bad_blocks",
+			 (json_int_t)stat->bad_blocks, "damaged_packs",
+			 (json_int_t)stat->damaged_packs, "temporaries_removed",
+			 (json_int_t)stat->swept, "trouble", ldr_output_text(stat->trouble));
+}
+
 void ldr_output_report(const struct ldr_scan_report *report)
 {
 	for (unsigned i = 0; i < report->row_count; i++)

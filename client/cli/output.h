@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "client/view.h"
 #include "common/error.h"
 #include "packs/builder.h"
 #include "packs/release.h"
@@ -31,6 +32,11 @@ const char *ldr_output_mode(enum ldr_kind kind, uint32_t mode, char text[LDR_MOD
 json_t *ldr_output_codecs(const struct ldr_build_stats *stats);
 /* Channel, sequence, digest; null for NULL. */
 json_t *ldr_output_release(const struct ldr_release *release);
+/* What became of the view's disk cache, to be asked when the command has read all: a line on standard error
+ * when it has not kept everything or given wrong bytes. */
+void ldr_output_cache_trouble(struct ldr_view *view, struct ldr_disk_stat *out_stat);
+/* The same figures; null for a view without a disk cache. */
+json_t *ldr_output_cache(struct ldr_view *view, const struct ldr_disk_stat *stat);
 /* The rows of a scan's report on standard error. */
 void ldr_output_report(const struct ldr_scan_report *report);
 /* Flushes standard output; LDR_EIO when something could not be written (a full disk, a closed pipe). */

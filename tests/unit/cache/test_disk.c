@@ -458,6 +458,84 @@ Test(disk, every_call_may_fail_once)
 	}
 }
 
+/* What somebody does to the folder of a cache behind its back. */
+static void harm(const char *script)
+{
+	char command[512];
+	FILE *shell;
+
+	snprintf(command, sizeof(command), "cd '%s' && %s", folder.path, script);
+	shell = popen(command, "we");
+	cr_assert_not_null(shell);
+	cr_assert_eq(pclose(shell), 0, "%s", command);
+}
+
+Test(disk, T1_folders_that_are_removed_or_cannot_be_made_cost_the_caching_until_they_can)
+{
+	static const struct {
+		const char *before; /* the cache is opened */
+		const char *during;
+		const char *repair;
+	} rows[] = {
+		{"true", "rm -rf packs", "true"},
+		{"true", "rm -rf \"$PWD\"", "true"},
+		{"true", "rm -rf packs && touch packs", "rm packs"},
+		{"touch packs", "true", "rm packs"},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		struct ldr_disk_cache *cache;
+		struct ldr_disk_stat stat;
+
+		mkdir(folder.path, 0700);
+		harm("rm -rf *");
+		harm(rows[i].before);
+		cache = test_cache_open(&folder);
+		put_many(cache, 1, 1);
+		harm(rows[i].during);
+		ldr_disk_flush(cache, NULL);
+		put_many(cache, 2, 1);
+		if (i != 1)
+			harm(rows[i].repair);
+		/* The longest back-off. */
+		folder.time.now_ns += UINT64_C(61000000000);
+		put_many(cache, 3, 1);
+		cr_expect_eq(ldr_disk_flush(cache, NULL), LDR_OK, "row %zu", i);
+		stat = test_cache_stat(cache);
+		cr_expect_gt(stat.puts_dropped, 0u, "row %zu", i);
+		cr_expect(stat.writable, "row %zu: %s", i, stat.trouble);
+		cr_expect_eq(read_many(cache, 3, 1), 1u, "row %zu", i);
+		ldr_disk_close(cache);
+		cache = test_cache_open(&folder);
+		cr_expect_eq(read_many(cache, 3, 1), 1u, "row %zu: the next process", i);
+		ldr_disk_close(cache);
+	}
+}
+
+Test(disk, T5_a_pack_that_cannot_be_opened_is_let_go_and_its_blocks_are_kept_anew)
+{
+	struct ldr_disk_cache *cache = test_cache_open(&folder);
+
+	put_many(cache, 0, 3);
+	ldr_disk_close(cache);
+	/* A root may open anything but this. */
+	harm("cd packs && for pack in *.pack; do ln -sf nowhere $pack; done");
+	cache = test_cache_open(&folder);
+	cr_expect_eq(read_many(cache, 0, 3), 0u);
+	put_many(cache, 0, 3);
+	cr_expect_neq(ldr_disk_flush(cache, NULL), LDR_OK);
+	cr_expect_eq(test_cache_stat(cache).puts_dropped, 3u);
+	folder.time.now_ns += UINT64_C(61000000000);
+	put_many(cache, 0, 3);
+	cr_expect_eq(ldr_disk_flush(cache, NULL), LDR_OK);
+	cr_expect_eq(read_many(cache, 0, 3), 3u);
+	ldr_disk_close(cache);
+	cache = test_cache_open(&folder);
+	cr_expect_eq(read_many(cache, 0, 3), 3u);
+	cr_expect_eq(test_cache_stat(cache).puts, 0u);
+	ldr_disk_close(cache);
+}
+
 Test(disk, T10_T19_quota_holds_and_what_is_used_stays)
 {
 	struct ldr_disk_cache *cache;
