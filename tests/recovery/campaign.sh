@@ -3,7 +3,8 @@
 #
 #   quick    a few hundred states of one publication on ext4, two broken publishers, a disk that lies
 #   gate     the publisher on every leg: create and replace, empty and 12,305 bytes, three policies, each without
-#            and with foreign commits; single commits at each boundary; failing devices; histories by sample
+#            and with foreign commits; single commits at each boundary; failing devices; histories, sectors of 512 bytes, started
+#            writeback, batches and the product's programs by sample
 #   full     the same with single commits everywhere, sectors of 512 bytes, all cuts, and nothing sampled
 #   mutants  the publishers that must be caught, and a device that ignores flushes
 #
@@ -88,7 +89,7 @@ pending() {
 
 case ${1:-} in
 quick)
-	echo "publish-replace legs=ext4 inject=none models=$everything cuts=8 -- @publish --replace"
+	echo "publish-replace legs=ext4 inject=none models=$everything cuts=8 agree=3 -- @publish --replace"
 	echo "mutant-no-dirsync legs=ext4 expect=violations inject=none -- @publish --replace --mutant no-dirsync"
 	echo "mutant-rename-first legs=ext4 expect=violations inject=all -- @publish --create --mutant rename-first"
 	echo "mutant-lying-device legs=ext4 expect=violations models=lying -- @publish --replace"
@@ -97,14 +98,16 @@ gate)
 	publications "inject=none,all models=$everything torn=8 cuts=8 fsck=1"
 	single_commits ""
 	echo "faults-replace inject=none faults=40 sample=24 models=prefix,subset -- @publish --replace"
-	echo "history inject=random:2 sample=150 models=$everything cuts=8 max=200000 -- @publish --replace --versions 6 --size 9000"
+	echo "history inject=random:2 sample=150 models=$everything cuts=8 max=200000 agree=3 -- @publish --replace --versions 6 --size 9000"
+	echo "sectors-replace inject=none sample=120 models=tornlast,torn grain=512 cuts=256 torn=48 max=200000 -- @publish --replace"
+	echo "writeback-replace inject=all kinds=w models=prefix,subset -- @publish --replace"
 	control create
 	control replace
 	products 120 60 24 24 100
 	mutants
 	;;
 full)
-	publications "inject=none,all,each kinds=commit,w models=$everything torn=24 fsck=4 max=200000"
+	publications "inject=none,all,each kinds=commit,w models=$everything torn=24 fsck=4 agree=2 max=200000"
 	publications "inject=none models=tornlast,torn grain=512 cuts=256 torn=48 max=200000" | sed 's/^publish/sectors/'
 	for how in create replace; do
 		for policy in folder file none; do

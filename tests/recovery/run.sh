@@ -59,6 +59,11 @@ export CRASHLAB_REVISION
 "$PROGRAMS_OF_RECOVERY/cli/crashlab" run --campaign "$WORK/campaign" --out "$WORK/blocks"
 case $? in 0 | 77) ;; *) FAILED=1 ;; esac
 
+# ---- the harness itself, killed ---------------------------------------------------------------------------
+
+"$ROOT/tests/recovery/selftest.sh" 3 "${SEED:-1}"
+case $? in 0 | 77) ;; *) FAILED=1 ;; esac
+
 # ---- killed clients and servers, the short form ---------------------------------------------------------
 
 env -u WORK BUILD="$BUILD" "$ROOT/tests/recovery/kills.sh" 4 "${SEED:-1}" || FAILED=1

@@ -1,7 +1,8 @@
 /*
  * crashlab COMMAND ...   records publications on real file systems and judges every state a crash can leave.
  *
- *   run --campaign FILE --out DIR [--fs LEG,...] [--only TEXT] [--jobs N] [--seed N]
+ *   run --campaign FILE --out DIR [--fs LEG,...] [--only TEXT] [--jobs N] [--seed N] [--minutes N]
+ *                                 minutes: nothing is begun after them; what was not reached is listed
  *   selftest ...                  the same, of a campaign whose every subject must be caught
  *   record --out DIR --fs LEG -- WORD...     one subject, once; seed and log are kept
  *   within --out DIR --fs LEG -- WORD...     a command in a fresh file system that nobody else sees
@@ -47,6 +48,7 @@ struct options {
 	const char *subject; /* what is given without a name */
 	unsigned grain;
 	unsigned jobs;
+	unsigned minutes;
 	uint64_t seed;
 	size_t rest; /* where the words after "--" begin; 0: none */
 };
@@ -55,7 +57,7 @@ static int usage(const char *why)
 {
 	fprintf(stderr, "crashlab: %s\n", why);
 	fprintf(stderr, "usage: crashlab run|selftest --campaign FILE --out DIR [--fs LEG,...] "
-			"[--only TEXT] [--jobs N] [--seed N]\n"
+			"[--only TEXT] [--jobs N] [--seed N] [--minutes N]\n"
 			"       crashlab record|within --out DIR --fs LEG -- WORD...\n"
 			"       crashlab replay|explain CASE [--state NAME] [--image FILE]\n"
 			"       crashlab enumerate LOG [--models A,...] [--grain N]\n"
@@ -92,6 +94,8 @@ static bool parse(int argc, char **argv, struct options *out)
 			continue;
 		if (i + 1 < argc && strcmp(argv[i], "--jobs") == 0)
 			out->jobs = (unsigned)strtoul(argv[++i], NULL, 10);
+		else if (i + 1 < argc && strcmp(argv[i], "--minutes") == 0)
+			out->minutes = (unsigned)strtoul(argv[++i], NULL, 10);
 		else if (i + 1 < argc && strcmp(argv[i], "--seed") == 0)
 			out->seed = strtoull(argv[++i], NULL, 10);
 		else if (i + 1 < argc && strcmp(argv[i], "--grain") == 0)
@@ -113,7 +117,9 @@ static int fail(const struct ldr_error *err)
 /* ---- run ------------------------------------------------------------------------------------------- */
 
 struct totals {
-	size_t recordings, states, enumerated, violations, caught, to_catch, failed, skipped;
+	size_t items, not_reached; /* an item on a leg */
+	size_t recordings, states, enumerated, violations, caught, to_catch, failed, skipped,
+		agreed;
 };
 
 static void judge_result(const struct crash_item *item, const struct crash_leg *leg,
@@ -126,6 +132,7 @@ static void judge_result(const struct crash_item *item, const struct crash_leg *
 	totals->recordings += result->recordings;
 	totals->states += result->states;
 	totals->enumerated += result->enumerated;
+	totals->agreed += result->agreed;
 	totals->violations += item->expect_violations ? 0 : result->violations;
 	totals->to_catch += item->expect_violations;
 	totals->caught += good && caught;
@@ -141,10 +148,17 @@ static void report(const struct crash_lab *lab, const struct crash_results *resu
 {
 	for (size_t i = 0; i < results->count; i++) {
 		const struct crash_item *item = &lab->plan->items[i / crash_leg_count];
+		const struct crash_leg *leg = &crash_legs[i % crash_leg_count];
 
-		if (results->results[i].run)
-			judge_result(item, &crash_legs[i % crash_leg_count], &results->results[i],
-				     totals);
+		if (!crash_lab_wants(lab, item, (unsigned)(i % crash_leg_count)))
+			continue;
+		totals->items++;
+		if (results->results[i].run) {
+			judge_result(item, leg, &results->results[i], totals);
+			continue;
+		}
+		totals->not_reached++;
+		printf("skip %s.%s: not reached\n", item->name, leg->name);
 	}
 	for (size_t i = 0; i < lab->plan->count; i++) {
 		const struct crash_item *item = &lab->plan->items[i];
@@ -152,6 +166,10 @@ static void report(const struct crash_lab *lab, const struct crash_results *resu
 		if (item->pending)
 			printf("skip %s: pending: %s\n", item->name, item->reason);
 	}
+	if (lab->minutes)
+		printf("bounded: %u minutes, %zu of %zu items not reached\n", lab->minutes,
+		       totals->not_reached, totals->items);
+	printf("two replayers agreed on %zu states\n", totals->agreed);
 	printf("%zu recordings, %zu states, mutants caught %zu of %zu, violations %zu, failed items "
 	       "%zu\n",
 	       totals->recordings, totals->states, totals->caught, totals->to_catch,
@@ -213,6 +231,7 @@ static int run_plan(const struct crash_plan *plan, const struct options *options
 				.recorder = recorder,
 				.only = options->only,
 				.jobs = options->jobs,
+				.minutes = options->minutes,
 				.seed = options->seed,
 				.keep_all = keep_all};
 	struct crash_results results = {0};
@@ -238,7 +257,7 @@ static int run_plan(const struct crash_plan *plan, const struct options *options
 		return CRASH_EXIT_UNAVAILABLE;
 	if (status)
 		return fail(&err);
-	if (totals.failed || totals.states == 0)
+	if (totals.failed || totals.states == 0 || (totals.not_reached && !options->minutes))
 		return 1;
 	return totals.skipped ? CRASH_EXIT_UNAVAILABLE : 0;
 }

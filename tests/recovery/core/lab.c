@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/bytes.h"
@@ -29,6 +30,7 @@
 /* Shared by all processes of a campaign. */
 struct shared {
 	atomic_size_t next;
+	time_t began_s; /* CLOCK_MONOTONIC */
 	struct crash_outcome outcomes[WORKERS_MAX];
 	struct crash_result results[];
 };
@@ -152,6 +154,7 @@ static void one_trial(struct worker *worker, const char *inject, struct crash_fa
 	worker->result->states += outcome->states;
 	worker->result->enumerated += outcome->enumerated;
 	worker->result->violations += outcome->violations;
+	worker->result->agreed += outcome->agreed;
 	worker->kept += outcome->violations > 0;
 	if (outcome->finished)
 		return;
@@ -251,10 +254,40 @@ static void one_item(struct worker *worker)
 	crash_subject_dispose(&worker->subject);
 }
 
-static bool wanted(const struct crash_lab *lab, const struct crash_item *item, unsigned leg)
+bool crash_lab_wants(const struct crash_lab *lab, const struct crash_item *item, unsigned leg)
 {
 	return !item->pending && item->legs & lab->legs & 1u << leg &&
 	       (!lab->only || strstr(item->name, lab->only));
+}
+
+static bool in_time(const struct worker *worker)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return !worker->lab->minutes ||
+	       now.tv_sec - worker->shared->began_s < (time_t)worker->lab->minutes * 60;
+}
+
+static size_t common_divisor(size_t a, size_t b)
+{
+	while (b) {
+		size_t rest = a % b;
+
+		a = b;
+		b = rest;
+	}
+	return a;
+}
+
+/* Each number once, far from its neighbours: what is left out at the end of the time is of all sorts. */
+static size_t spread(const struct crash_lab *lab, size_t index, size_t total)
+{
+	size_t stride = total * 5 / 8 + 1;
+
+	while (common_divisor(stride, total) != 1)
+		stride++;
+	return lab->minutes ? index * stride % total : index;
 }
 
 static int work(struct worker *worker)
@@ -263,13 +296,16 @@ static int work(struct worker *worker)
 	size_t total = lab->plan->count * crash_leg_count, index;
 
 	worker->tools = crash_facts_tools(lab->programs, lab->recorder);
-	while ((index = atomic_fetch_add(&worker->shared->next, 1)) < total) {
-		unsigned leg = (unsigned)(index % crash_leg_count);
+	while (in_time(worker) && (index = atomic_fetch_add(&worker->shared->next, 1)) < total) {
+		unsigned leg;
+
+		index = spread(lab, index, total);
+		leg = (unsigned)(index % crash_leg_count);
 
 		worker->item = &lab->plan->items[index / crash_leg_count];
 		worker->leg = &crash_legs[leg];
 		worker->result = &worker->shared->results[index];
-		if (wanted(lab, worker->item, leg))
+		if (crash_lab_wants(lab, worker->item, leg))
 			one_item(worker);
 	}
 	json_decref(worker->tools);
@@ -320,12 +356,15 @@ enum ldr_status crash_lab_run(const struct crash_lab *lab, struct crash_results 
 	size_t count = lab->plan->count * crash_leg_count;
 	size_t bytes = sizeof(struct shared) + count * sizeof(struct crash_result);
 	struct campaign campaign = {.lab = lab};
+	struct timespec began;
 	int rc;
 
 	campaign.shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 			       0);
 	if (campaign.shared == MAP_FAILED)
 		return ldr_fail_errno(err, errno, "shared memory");
+	clock_gettime(CLOCK_MONOTONIC, &began);
+	campaign.shared->began_s = began.tv_sec;
 	rc = crash_lab_isolated(lab->out_folder, all_workers, &campaign);
 	out_results->results = calloc(count + 1, sizeof(struct crash_result));
 	out_results->count = count;

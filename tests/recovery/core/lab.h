@@ -31,6 +31,8 @@ struct crash_lab {
 	unsigned jobs;
 	uint64_t seed;
 	bool keep_all;
+	unsigned
+		minutes; /* no item is begun after so many; 0: no bound. Items are taken in a spread order then */
 };
 
 struct crash_result {
@@ -40,6 +42,7 @@ struct crash_result {
 	size_t states;
 	size_t enumerated;
 	size_t violations;
+	size_t agreed;
 	char text[512]; /* of the first that failed */
 };
 
@@ -51,6 +54,8 @@ struct crash_results {
 
 /* What this machine lacks for any recording; false with the reason. recorder NULL: not needed. */
 bool crash_lab_possible(const char *recorder, char *out_text, size_t room);
+/* Is that item on that leg (a number in crash_legs) part of the campaign? */
+bool crash_lab_wants(const struct crash_lab *lab, const struct crash_item *item, unsigned leg);
 enum ldr_status crash_lab_run(const struct crash_lab *lab, struct crash_results *out_results,
 			      struct ldr_error *err);
 void crash_results_dispose(struct crash_results *results);

@@ -104,11 +104,11 @@ static bool take_number(struct crash_item *item, const char *key, const char *va
 	const struct {
 		const char *key;
 		unsigned *place;
-	} numbers[] = {{"grain", &item->grain},     {"torn", &item->torn},
-		       {"lying", &item->lying},     {"exhaust", &item->exhaust},
-		       {"subsets", &item->subsets}, {"faults", &item->faults},
-		       {"sample", &item->sample},   {"max", &item->max},
-		       {"fsck", &item->fsck},       {"cuts", &item->cuts}};
+	} numbers[] = {
+		{"grain", &item->grain},     {"torn", &item->torn},       {"lying", &item->lying},
+		{"exhaust", &item->exhaust}, {"subsets", &item->subsets}, {"faults", &item->faults},
+		{"sample", &item->sample},   {"max", &item->max},         {"fsck", &item->fsck},
+		{"agree", &item->agree},     {"cuts", &item->cuts}};
 
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
 		if (strcmp(key, numbers[i].key) == 0)

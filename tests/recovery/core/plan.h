@@ -20,6 +20,8 @@
  *   sample=N                N of the states, drawn by the seed, and said so in the record (0: all)
  *   max=N                   more states than this in one recording is a failure (20000)
  *   fsck=N                  the file system's checker on N states of each recording (0)
+ *   agree=N                 the images of N states of each recording are built a second way (core/reference.h)
+ *                           and must be the same (0)
  *   expect=violations       a broken subject: the item passes when at least one state breaks a rule
  *
  * Threads: immutable after reading.
@@ -59,6 +61,7 @@ struct crash_item {
 	unsigned sample;
 	unsigned max;
 	unsigned fsck;
+	unsigned agree;
 	bool expect_violations;
 	size_t word_count;
 	const char *words[CRASH_WORDS_MAX]; /* borrows from the text */

@@ -16,6 +16,7 @@
 
 #include "common/bytes.h"
 #include "tests/recovery/core/facts.h"
+#include "tests/recovery/core/reference.h"
 
 #define FAILURES_LISTED 20
 
@@ -332,6 +333,8 @@ static json_t *record_of(const struct crash_trial *trial, const struct crash_rec
 	json_object_set_new(record, "fsck",
 			    json_pack("{s:i, s:i}", "runs", (int)tally->fsck_runs, "bad",
 				      (int)tally->fsck_bad));
+	json_object_set_new(record, "replayers_agreed",
+			    json_integer((json_int_t)trial->outcome->agreed));
 	put_times(record, tally);
 	json_object_set(record, "failures", tally->failures);
 	return record;
@@ -396,6 +399,40 @@ static void fsck(struct crash_bench *bench, struct tally *tally, struct crash_vi
 	found->count++;
 }
 
+/* The image was changed by its mount: it is built again. */
+static enum ldr_status agree(const struct crash_trial *trial, struct crash_bench *bench,
+			     const struct crash_state *state, struct ldr_error *err)
+{
+	LDR_AUTO_FD int seed_fd = open(trial->place->seed, O_RDONLY | O_CLOEXEC);
+	char wanted[LDR_ID_HEX_CHARS + 1], found[LDR_ID_HEX_CHARS + 1];
+	struct crash_image_ids ids;
+	enum ldr_status status = crash_disk_build(bench->image_fd, bench->seed, bench->log,
+						  bench->states, state, err);
+
+	if (!status)
+		status = crash_reference_compare(seed_fd, bench->image_fd, bench->log,
+						 bench->states, state, &ids, err);
+	if (status)
+		return status;
+	if (!ldr_id_equal(&ids.wanted, &ids.found)) {
+		ldr_id_to_hex(&ids.wanted, wanted);
+		ldr_id_to_hex(&ids.found, found);
+		return ldr_fail(err, LDR_ECORRUPT, "two replayers disagree: %.16s, %.16s", wanted,
+				found);
+	}
+	trial->outcome->agreed++;
+	return LDR_OK;
+}
+
+/* Is the state that was replayed last one of N, each in the middle of its part? (The very first is the disk as
+ * it was before.) */
+static bool is_one_of(const struct tally *tally, size_t n, size_t total)
+{
+	size_t every = n ? total / n + 1 : 0;
+
+	return every && (tally->replayed - 1) % every == every / 2;
+}
+
 static enum ldr_status judge(const struct crash_trial *trial, struct crash_bench *bench,
 			     size_t number, struct tally *tally, struct ldr_error *err)
 {
@@ -404,15 +441,18 @@ static enum ldr_status judge(const struct crash_trial *trial, struct crash_bench
 	struct crash_violations found;
 	uint64_t began = now_us();
 	enum ldr_status status = crash_bench_judge(bench, state, &found, err);
-	size_t every = trial->item->fsck ? wanted_of(trial, bench) / trial->item->fsck + 1 : 0;
+	size_t total = wanted_of(trial, bench);
 
 	if (status)
 		return ldr_error_prefix(err, status, "state %s", state->name);
 	tally->state_us[tally->replayed++] = (uint32_t)(now_us() - began);
-	/* In the middle of each part: the very first state is the disk as it was before. */
-	if (every && (tally->replayed - 1) % every == every / 2 &&
-	    bench->look.seen.mount_errno == 0)
+	if (is_one_of(tally, trial->item->fsck, total) && bench->look.seen.mount_errno == 0)
 		fsck(bench, tally, &found);
+	if (is_one_of(tally, trial->item->agree, total)) {
+		status = agree(trial, bench, state, err);
+		if (status)
+			return ldr_error_prefix(err, status, "state %s", state->name);
+	}
 	tally->states[model]++;
 	tally->mount_failures += bench->look.seen.mount_errno != 0;
 	trial->outcome->states++;

@@ -30,6 +30,7 @@ struct crash_outcome {
 	size_t states;
 	size_t enumerated;
 	size_t violations; /* states that break a rule */
+	size_t agreed;     /* states whose images were built two ways, and are the same */
 	size_t marks;
 	size_t writes;
 	size_t flushes;
