@@ -55,14 +55,14 @@ products() { # samples of cache, fetch, larderd, of their mutants, of batches
 	local here subjects=${SUBJECTS:-}
 	here=$(cd "$(dirname "$0")" && pwd)
 	echo "batch inject=none,all sample=$5 models=$everything cuts=4 max=200000 -- @batch"
-	batch_mutant no-file-sync inject=all "sample=$4"
-	batch_mutant no-folder-sync inject=none "sample=$4"
-	batch_mutant no-plan-sync inject=all "sample=$4"
-	batch_mutant no-record-sync inject=none "sample=$4"
-	batch_mutant rename-first inject=all "sample=$4"
-	batch_mutant early-ack inject=none "sample=$4"
+	batch_mutant no-file-sync inject=all sample=60
+	batch_mutant no-folder-sync inject=none ""
+	batch_mutant no-plan-sync inject=all sample=60
+	batch_mutant no-record-sync inject=none ""
+	batch_mutant rename-first inject=all sample=60
+	batch_mutant early-ack inject=none ""
 	# The record's own sync takes the changes along, but for btrfs.
-	batch_mutant no-change-sync inject=none "sample=$4 legs=btrfs"
+	batch_mutant no-change-sync inject=none legs=btrfs
 	echo "cache inject=none sample=$1 models=$everything cuts=4 max=200000 -- @cache"
 	echo "mutant-cache-no-sync expect=violations inject=none sample=$4 models=prefix,subset max=200000 -- @cache --mutant no-sync"
 	if [ -z "$subjects" ]; then
