@@ -41,6 +41,13 @@ if part gate; then
 		at_least "states of $subject, legs without a violation" "$(grep -c "^ok $subject\\." "$WORK/gate")" 4
 		at_least "caught: $subject without syncs" "$(grep -c "^ok mutant-$subject-no-sync\\." "$WORK/gate")" 4
 	done
+	at_least "states of batch, legs without a violation" "$(grep -c "^ok batch\\." "$WORK/gate")" 4
+	for mutant in no-file-sync no-folder-sync no-plan-sync no-record-sync rename-first early-ack; do
+		at_least "caught on ext4, XFS and btrfs: batch $mutant" "$(grep -c "^ok mutant-batch-$mutant\\." "$WORK/gate")" 3
+	done
+	at_least "caught on ext4 and XFS: larderd without syncs of folders" "$(grep -c "^ok mutant-larderd-no-folder-sync\\." "$WORK/gate")" 2
+	at_least "states of 512-byte sectors and of started writeback, legs without a violation" \
+		"$(grep -cE "^ok (sectors|writeback)-replace\\." "$WORK/gate")" 8
 	at_least "all mutants of the gate" "$caught" "${of:-1}"
 	at_most "exit status of make crash-test" $rc 0
 fi

@@ -60,7 +60,7 @@ products() { # samples of cache, fetch, larderd, of their mutants, of batches
 	batch_mutant no-plan-sync inject=all sample=60
 	batch_mutant no-record-sync inject=none ""
 	batch_mutant rename-first inject=all sample=60
-	batch_mutant early-ack inject=none ""
+	batch_mutant early-ack inject=none sample=24
 	# The record's own sync takes the changes along, but for btrfs.
 	batch_mutant no-change-sync inject=none legs=btrfs
 	echo "cache inject=none sample=$1 models=$everything cuts=4 max=200000 -- @cache"
@@ -79,7 +79,7 @@ products() { # samples of cache, fetch, larderd, of their mutants, of batches
 }
 
 batch_mutant() { # name, injection, keys
-	echo "mutant-batch-$1 expect=violations $2 models=prefix max=200000 $3 -- @batch --mutant $1"
+	echo "mutant-batch-$1 legs=ext4,xfs,btrfs expect=violations $2 models=prefix max=200000 $3 -- @batch --mutant $1"
 }
 
 pending() {
@@ -99,11 +99,11 @@ gate)
 	single_commits ""
 	echo "faults-replace inject=none faults=40 sample=24 models=prefix,subset -- @publish --replace"
 	echo "history inject=random:2 sample=150 models=$everything cuts=8 max=200000 agree=3 -- @publish --replace --versions 6 --size 9000"
-	echo "sectors-replace inject=none sample=120 models=tornlast,torn grain=512 cuts=256 torn=48 max=200000 -- @publish --replace"
+	echo "sectors-replace inject=none sample=60 models=tornlast,torn grain=512 cuts=256 torn=48 max=200000 -- @publish --replace"
 	echo "writeback-replace inject=all kinds=w models=prefix,subset -- @publish --replace"
 	control create
 	control replace
-	products 120 60 24 24 100
+	products 120 60 24 24 60
 	mutants
 	;;
 full)
