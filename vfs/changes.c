@@ -81,7 +81,7 @@ static enum ldr_status apply_one(struct ldr_vfs *vfs, struct draft *draft,
 	if (!place && draft->count >= LDR_VFS_MOUNTS_MAX)
 		return ldr_fail(err, LDR_ELIMIT, "mount %u: %zu mounts, limit %u", change->id,
 				draft->count, LDR_VFS_MOUNTS_MAX);
-	status = ldr_mounted_new(change, vfs->next_order, &mounted, err);
+	status = ldr_mounted_new(change, vfs->next_order, &vfs->wakes, &mounted, err);
 	if (status != LDR_OK)
 		return status;
 	vfs->next_order++;

@@ -23,6 +23,8 @@ static const char *missing_function(const struct ldr_layer_ops *ops, unsigned tr
 		return "both of side_lock and side_unlock";
 	if (!ops->side_read != !ops->side_append || !ops->side_read != !ops->side_replace)
 		return "all of side_read, side_append and side_replace";
+	if (!ops->watch_names != !ops->unwatch_names || (ops->watch_names && !ops->name_count))
+		return "name_count, watch_names and unwatch_names together";
 	return NULL;
 }
 

@@ -180,6 +180,12 @@ struct ldr_layer_ops {
 	 * while the layer lives. Where the function is given, an empty layer costs a lookup one
 	 * load. May be NULL. */
 	const _Atomic uint64_t *(*name_count)(void *self);
+	/* With name_count, both or none: from now on, whenever that has risen from 0, the layer
+	 * adds 1 to *wakes before the call that made the name returns. So however many empty layers
+	 * cost a lookup one load together. It refuses (false) when somebody watches already. After
+	 * unwatch *wakes is not touched any more. */
+	bool (*watch_names)(void *self, _Atomic uint64_t *wakes);
+	void (*unwatch_names)(void *self);
 
 	/* A number that is another one for other bytes, and the same for the same bytes in any layer
 	 * of this kind, without reading them; never 0. Of a file that is there. May be NULL. */

@@ -480,8 +480,32 @@ static const _Atomic uint64_t *layer_name_count(void *self)
 	return &layer->name_count;
 }
 
+static bool layer_watch_names(void *self, _Atomic uint64_t *wakes)
+{
+	struct ldr_memory_layer *layer = self;
+	bool is_first;
+
+	ldr_mutex_lock(&layer->changes);
+	is_first = !layer->wakes;
+	if (is_first)
+		layer->wakes = wakes;
+	ldr_mutex_unlock(&layer->changes);
+	return is_first;
+}
+
+static void layer_unwatch_names(void *self)
+{
+	struct ldr_memory_layer *layer = self;
+
+	ldr_mutex_lock(&layer->changes);
+	layer->wakes = NULL;
+	ldr_mutex_unlock(&layer->changes);
+}
+
 static const struct ldr_layer_ops memory_ops = {
 	.name_count = layer_name_count,
+	.watch_names = layer_watch_names,
+	.unwatch_names = layer_unwatch_names,
 	.size = sizeof(memory_ops),
 	.kind = "memory",
 	.free = layer_free,

@@ -17,8 +17,9 @@
 
 /* Zero means the default in brackets. */
 struct ldr_memory_layer_options {
-	size_t size;        /* sizeof(struct ldr_memory_layer_options) */
-	uint64_t max_bytes; /* (1 GiB) */
+	size_t size; /* sizeof(struct ldr_memory_layer_options) */
+	/* (1 GiB) A file that is cut keeps its room until it is replaced or removed and closed. */
+	uint64_t max_bytes;
 };
 
 /* Owns: ldr_layer_unref. */

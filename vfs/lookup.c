@@ -225,12 +225,15 @@ static enum ldr_status ask_by_path(const struct ldr_verbs *verbs, struct ldr_vis
 				   uint32_t limit, bool *out_end, struct ldr_error *err)
 {
 	const struct ldr_snapshot *snapshot = visit->lookup->snapshot;
-	bool all = !snapshot->merged;
-	uint32_t count = all ? snapshot->count : snapshot->by_path_count;
+	bool all = !snapshot->merged, sleeps = ldr_snapshot_sleeps(snapshot);
+	uint32_t count = all      ? snapshot->count
+			 : sleeps ? snapshot->awake_count
+				  : snapshot->by_path_count;
+	const uint32_t *ranks = sleeps ? snapshot->awake : snapshot->by_path;
 
 	*out_end = false;
 	for (uint32_t i = 0; i < count; i++) {
-		uint32_t rank = all ? i : snapshot->by_path[i];
+		uint32_t rank = all ? i : ranks[i];
 		enum ldr_status status;
 
 		if (rank >= limit)
@@ -240,6 +243,11 @@ static enum ldr_status ask_by_path(const struct ldr_verbs *verbs, struct ldr_vis
 			return status;
 	}
 	return LDR_ENOTFOUND;
+}
+
+static bool anybody_is_awake(const struct ldr_snapshot *snapshot)
+{
+	return snapshot->awake_count > 0 || !ldr_snapshot_sleeps(snapshot);
 }
 
 static enum ldr_status ask_quietly(const struct ldr_verbs *verbs, struct ldr_visit *visit,
@@ -275,7 +283,7 @@ enum ldr_status ldr_lookup_ask(const struct ldr_verbs *verbs, struct ldr_visit *
 	} else if (ldr_snapshot_is_point(snapshot, lookup->path, lookup->length)) {
 		return verbs->point(visit, err);
 	}
-	if (!snapshot->merged || snapshot->first_by_path < limit) {
+	if (!snapshot->merged || (snapshot->first_by_path < limit && anybody_is_awake(snapshot))) {
 		status = ask_quietly(verbs, visit, limit, &end, err);
 		if (end || !slot)
 			return status;

@@ -229,7 +229,9 @@ static bool put_slot(struct ldr_memory_layer *layer, struct ldr_memory_name *nam
 	slot_set(slot_for(table_of(shard), hash), hash, name->inode, name);
 	end_change(shard);
 	shard->count++;
-	atomic_fetch_add_explicit(&layer->name_count, 1, memory_order_release);
+	if (atomic_fetch_add_explicit(&layer->name_count, 1, memory_order_release) == 0 &&
+	    layer->wakes)
+		atomic_fetch_add_explicit(layer->wakes, 1, memory_order_release);
 	return true;
 }
 

@@ -183,6 +183,7 @@ struct ldr_memory_layer {
 	struct ldr_inode_pool inodes;
 	struct ldr_mutex changes;
 	_Atomic uint64_t name_count;
+	_Atomic uint64_t *wakes; /* borrows until unwatched; NULL; under changes */
 	uint64_t seed;
 	struct ldr_inode *root;
 	struct ldr_memory_shard shards[LDR_MEMORY_SHARDS];

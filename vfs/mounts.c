@@ -88,7 +88,8 @@ static enum ldr_status check_mount(const struct ldr_mount *mount, size_t *out_at
 }
 
 enum ldr_status ldr_mounted_new(const struct ldr_mount *mount, uint64_t order,
-				struct ldr_mounted **out_mounted, struct ldr_error *err)
+				_Atomic uint64_t *wakes, struct ldr_mounted **out_mounted,
+				struct ldr_error *err)
 {
 	struct ldr_mounted *mounted;
 	enum ldr_status status;
@@ -110,6 +111,8 @@ enum ldr_status ldr_mounted_new(const struct ldr_mount *mount, uint64_t order,
 	mounted->self = mount->layer->self;
 	if (mounted->ops->name_count)
 		mounted->name_count = mounted->ops->name_count(mounted->self);
+	if (mounted->ops->watch_names && mounted->ops->watch_names(mounted->self, wakes))
+		mounted->wakes = wakes;
 	mounted->at_bytes = at_bytes;
 	mounted->by_path = !(mount->layer->traits & LDR_LAYER_IMMUTABLE) ||
 			   (mount->flags & LDR_MOUNT_FOLD_CASE);
@@ -137,6 +140,8 @@ void ldr_mounted_disclaim(struct ldr_mounted *mounted)
 void ldr_mounted_free(struct ldr_mounted *mounted)
 {
 	ldr_mounted_disclaim(mounted);
+	if (mounted->wakes)
+		mounted->ops->unwatch_names(mounted->self);
 	ldr_layer_unref(mounted->layer);
 	free(mounted->at);
 	free(mounted);
@@ -167,6 +172,19 @@ static int asked_before(const void *left, const void *right)
 	return a->order > b->order ? -1 : 1;
 }
 
+/* The count of wakes is read first: whoever becomes other than empty after his own count was read is
+ * seen by it. */
+static bool is_asleep(struct ldr_snapshot *snapshot, const struct ldr_mounted *mounted)
+{
+	if (!mounted->wakes || mounted->hidden)
+		return false;
+	if (!snapshot->wakes) {
+		snapshot->wakes = mounted->wakes;
+		snapshot->wakes_seen = atomic_load_explicit(mounted->wakes, memory_order_acquire);
+	}
+	return atomic_load_explicit(mounted->name_count, memory_order_acquire) == 0;
+}
+
 static void summarise(struct ldr_snapshot *snapshot)
 {
 	snapshot->first_by_path = snapshot->count;
@@ -184,6 +202,8 @@ static void summarise(struct ldr_snapshot *snapshot)
 		if (snapshot->by_path_count == 0)
 			snapshot->first_by_path = rank;
 		snapshot->by_path[snapshot->by_path_count++] = rank;
+		if (!is_asleep(snapshot, mounted))
+			snapshot->awake[snapshot->awake_count++] = rank;
 	}
 }
 
@@ -194,12 +214,14 @@ enum ldr_status ldr_snapshot_new(struct ldr_mounted *const *mounts, size_t count
 	struct ldr_snapshot *snapshot;
 
 	assert(count <= LDR_VFS_MOUNTS_MAX);
-	snapshot = calloc(1, sizeof(*snapshot) + count * (sizeof(mounts[0]) + sizeof(uint32_t)));
+	snapshot = calloc(1,
+			  sizeof(*snapshot) + count * (sizeof(mounts[0]) + 2 * sizeof(uint32_t)));
 	if (!snapshot)
 		return ldr_fail(err, LDR_ENOMEM, "table of %zu mounts: out of memory", count);
 	snapshot->generation = generation;
 	snapshot->count = (uint32_t)count;
 	snapshot->by_path = (uint32_t *)(snapshot->mounts + count);
+	snapshot->awake = snapshot->by_path + count;
 	if (count > 0) {
 		memcpy(snapshot->mounts, mounts, count * sizeof(mounts[0]));
 		qsort(snapshot->mounts, count, sizeof(mounts[0]), asked_before);

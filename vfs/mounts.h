@@ -40,6 +40,7 @@ struct ldr_mounted {
 	const struct ldr_layer_ops *ops;
 	void *self;
 	const _Atomic uint64_t *name_count; /* of the layer; NULL: not told */
+	_Atomic uint64_t *wakes;            /* the instance's, told by the layer; NULL: not told */
 	char *at;                           /* owns */
 	size_t at_bytes;
 	bool by_path; /* live, or immutable but folding: never in the merged table */
@@ -68,6 +69,12 @@ struct ldr_snapshot {
 	uint32_t count;
 	uint32_t by_path_count;
 	uint32_t *by_path; /* ranks of the mounts asked by path, rising; behind the mounts */
+	/* Those of them that were not empty, or would not say when they are not any more. Only they
+	 * need be asked as long as *wakes is what it was; behind by_path. */
+	uint32_t *awake;
+	uint32_t awake_count;
+	uint64_t wakes_seen;
+	const _Atomic uint64_t *wakes; /* NULL: awake is the same as by_path */
 	struct ldr_mounted *mounts[];
 };
 
@@ -96,6 +103,14 @@ static inline bool ldr_mounted_covers(const struct ldr_mounted *mounted, const c
 /* A reserved name at a layer's root, or below it. */
 bool ldr_mounted_reserves(const char *rel, size_t length, bool fold_case);
 
+/* Whether all mounts that were empty when the snapshot was made are so still. Relaxed: who made a
+ * name before this lookup began has also told this thread of it in a way that orders the count. */
+static inline bool ldr_snapshot_sleeps(const struct ldr_snapshot *snapshot)
+{
+	return snapshot->wakes &&
+	       atomic_load_explicit(snapshot->wakes, memory_order_relaxed) == snapshot->wakes_seen;
+}
+
 /* Whether path is a mount point or a folder above one ("" always is). */
 bool ldr_snapshot_is_point(const struct ldr_snapshot *snapshot, const char *path, size_t length);
 
@@ -110,7 +125,8 @@ bool ldr_mounted_folds_hidden(const struct ldr_snapshot *snapshot, uint32_t rank
 /* Checks and makes one; takes the claim on the layer of a write target. Owns: ldr_mounted_free,
  * which gives the layer back. */
 enum ldr_status ldr_mounted_new(const struct ldr_mount *mount, uint64_t order,
-				struct ldr_mounted **out_mounted, struct ldr_error *err);
+				_Atomic uint64_t *wakes, struct ldr_mounted **out_mounted,
+				struct ldr_error *err);
 void ldr_mounted_free(struct ldr_mounted *mounted);
 /* Nothing is written through it any more: gives back the claim, if it has one. */
 void ldr_mounted_disclaim(struct ldr_mounted *mounted);

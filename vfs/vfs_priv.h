@@ -31,6 +31,7 @@ struct ldr_vfs {
 	struct ldr_mutex lock;
 	struct ldr_turn mount_turn; /* changes of mounts */
 	uint64_t next_order;
+	_Atomic uint64_t wakes;       /* how often a layer that was empty told of a name */
 	struct ldr_mounted *departed; /* list; freed when dead */
 	struct ldr_snapshot *retired; /* list; freed by the keeper */
 	struct ldr_condition work;    /* for the keeper */
