@@ -339,6 +339,27 @@ uint32_t ldr_memory_hint(const struct ldr_memory_cache *cache, const struct ldr_
 	return LDR_MEMORY_NO_HINT;
 }
 
+/* Further lines come by the processor's own guess once a copy runs through these. */
+#define PREFETCH_LINES 4u
+
+void ldr_memory_prefetch(const struct ldr_memory_cache *cache, uint32_t hint, uint32_t offset)
+{
+	const struct shard *shard;
+	const uint8_t *bytes;
+	uint32_t page;
+
+	if (hint == LDR_MEMORY_NO_HINT || (hint - 1) % SHARDS_MAX >= cache->shard_count)
+		return;
+	shard = &cache->shards[(hint - 1) % SHARDS_MAX];
+	page = (hint - 1) / SHARDS_MAX;
+	if (page >= ldr_slab_pages(shard->slab))
+		return;
+	__builtin_prefetch(&shard->entries[page], 1);
+	bytes = ldr_slab_at(shard->slab, page) + offset;
+	for (unsigned i = 0; i < PREFETCH_LINES; i++)
+		__builtin_prefetch(bytes + (size_t)i * 64);
+}
+
 /* Pins an entry that is held; false: it is not. */
 static bool pin_held(struct entry *entry)
 {

@@ -64,6 +64,10 @@ LDR_API bool ldr_memory_get(struct ldr_memory_cache *cache, const struct ldr_id 
 LDR_API bool ldr_memory_get_hinted(struct ldr_memory_cache *cache,
 				   const struct ldr_block_ref *block, uint32_t hint,
 				   struct ldr_memory_block *out);
+/* Asks the processor for the bytes at offset in the block that the hint leads to, so that they come
+ * while get_hinted finds out whether it is right. Any hint will do. */
+LDR_API void ldr_memory_prefetch(const struct ldr_memory_cache *cache, uint32_t hint,
+				 uint32_t offset);
 LDR_API uint32_t ldr_memory_hint(const struct ldr_memory_cache *cache,
 				 const struct ldr_memory_block *block);
 /* Copies the bytes in (a block that is there already is left as it is). With out, the block is also

@@ -17,6 +17,8 @@
 
 /* Blocks asked for at once from a source. */
 #define WINDOW_BLOCKS 64u
+/* So far from the guess a block is looked for one by one. */
+#define NEAR_STEPS 6u
 
 /* ---- where a block begins ---- */
 
@@ -58,6 +60,49 @@ enum ldr_status ldr_tree_want_starts(struct ldr_tree_layer *layer, struct ldr_er
 
 /* ---- reading ---- */
 
+/* Where the block with this offset would be if all were equally long, corrected twice by how far off
+ * that is: mostly the block itself, or one beside it. */
+static uint64_t guess_block(const struct ldr_layer_file *file, const uint64_t *starts,
+			    uint64_t offset)
+{
+	uint64_t first = file->state[0], last = file->state[1] - 1;
+	int64_t mean = (int64_t)(file->state[2] / file->state[1]) + 1;
+	int64_t at = (int64_t)(offset / (uint64_t)mean);
+
+	for (unsigned i = 0; i < 2; i++) {
+		at += ((int64_t)offset - (int64_t)starts[first + (uint64_t)at]) / mean;
+		at = at < 0 ? 0 : at > (int64_t)last ? (int64_t)last : at;
+	}
+	return first + (uint64_t)at;
+}
+
+/* The last of the blocks of a file that begins at or before offset. */
+static uint64_t search_starts(const struct ldr_layer_file *file, const uint64_t *starts,
+			      uint64_t offset)
+{
+	uint64_t low = file->state[0], high = low + file->state[1];
+	uint64_t guess = guess_block(file, starts, offset);
+
+	for (unsigned steps = 0; steps < NEAR_STEPS; steps++) {
+		if (starts[guess] > offset)
+			high = guess--;
+		else if (guess + 1 == high || starts[guess + 1] > offset)
+			return guess;
+		else
+			low = ++guess;
+	}
+	/* Lengths of all sorts. */
+	while (high - low > 1) {
+		uint64_t middle = low + (high - low) / 2;
+
+		if (starts[middle] <= offset)
+			low = middle;
+		else
+			high = middle;
+	}
+	return low;
+}
+
 /* The block of the file that holds offset, and where it begins. */
 static uint64_t find_block(const struct ldr_tree_layer *layer, const struct ldr_layer_file *file,
 			   uint64_t offset, uint64_t *out_start)
@@ -79,14 +124,7 @@ static uint64_t find_block(const struct ldr_tree_layer *layer, const struct ldr_
 	}
 	/* Pairs with the release in ldr_tree_want_starts; the file was opened after it. */
 	starts = atomic_load_explicit(&layer->starts, memory_order_acquire);
-	while (high - low > 1) {
-		uint64_t middle = low + (high - low) / 2;
-
-		if (starts[middle] <= offset)
-			low = middle;
-		else
-			high = middle;
-	}
+	low = search_starts(file, starts, offset);
 	*out_start = starts[low];
 	return low;
 }
@@ -161,8 +199,12 @@ static void read_pinned(struct reading *reading)
 	while (reading->done < reading->length) {
 		const struct ldr_block_ref *block = ldr_tree_block(layer->parts.tree,
 								   reading->ordinal);
+		uint32_t hint = atomic_load_explicit(&layer->hints[reading->ordinal],
+						     memory_order_relaxed);
 		struct ldr_memory_block pin;
 
+		ldr_memory_prefetch(layer->parts.memory, hint,
+				    (uint32_t)(reading->offset - reading->start));
 		if (!pin_block(layer, reading->ordinal, block, &pin))
 			return;
 		take_block(reading, pin.bytes, pin.length);
