@@ -33,16 +33,15 @@ def of(rows, selector):
 
 
 def figure_of(rows, selector, figure, reference):
-    """The figure of a limit; a text where there is none: "none" where a row was not run, "unseen" where one had no sample."""
+    """The figure of a limit; a text where there is none: "none" where a row was not run, "unseen" where no round has both."""
     values = [float(row[figure]) for row in of(rows, selector)]
     if reference == "-":
         return max(values) if values else "none"
     others = [float(row[figure]) for row in of(rows, reference)]
     if not values or len(values) != len(others):
         return "none"
-    if not all(values) or not all(others):
-        return "unseen"
-    return statistics.median(value / other for value, other in zip(values, others))
+    ratios = [value / other for value, other in zip(values, others) if value and other]
+    return statistics.median(ratios) if ratios else "unseen"
 
 
 def main():

@@ -43,6 +43,10 @@ fi
 # limits TEXT FILE   every line of stream_limits.py as an item
 limits() {
 	while IFS=$'\t' read -r text figure sign limit; do
+		if [ "$figure" = unseen ]; then
+			row "$1$text" unseen "$sign $limit" SKIP
+			continue
+		fi
 		case $sign in '<=') item "$1$text" "$figure" -le "$limit" ;; *) item "$1$text" "$figure" -ge "$limit" ;; esac
 	done <"$2"
 }
