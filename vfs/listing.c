@@ -4,32 +4,21 @@
  * The mounts are asked in order; each adds the names that nobody before it has and no whiteout
  * before it hides. The walk ends at a mount that has a file there, or that hides the folder. Names
  * are collected in one buffer, sorted once at the end unless they came sorted (one mount, most
- * often), and a name that several mounts have keeps the first one's kind.
+ * often; listing_sort.c), and a name that several mounts have keeps the first one's kind.
+ *
+ * A list that is freed goes back to the instance's shelf, with all its memory, and the next one
+ * is made in it: a folder of 10,000 names takes half a megabyte, and asking the system for it and
+ * giving it back each time cost as much as reading the folder. A shelf keeps LDR_SHELF_LISTS lists
+ * of at most SHELF_MAX_BYTES each. It lives until the instance and all its lists are gone.
  */
 #include <assert.h>
 #include <stdlib.h>
 
-#include "vfs/vfs_priv.h"
+#include "vfs/listing_priv.h"
 
 #define NAMES_MAX (UINT32_C(1) << 26)
 
-struct listed_name {
-	uint32_t at; /* in text */
-	uint16_t length;
-	uint8_t kind;
-	uint8_t reserved;
-	uint32_t order; /* of asking */
-};
-
-struct ldr_list {
-	struct listed_name *names;
-	char *text; /* each name with its NUL */
-	uint32_t count;
-	uint32_t names_max;
-	size_t text_bytes;
-	size_t text_max;
-	bool is_sorted;
-};
+#define SHELF_MAX_BYTES ((size_t)4 << 20)
 
 struct collector {
 	struct ldr_list *list;
@@ -76,22 +65,22 @@ static bool make_room(struct ldr_list *list, size_t name_bytes)
 static enum ldr_status add_name(struct ldr_list *list, const char *name, size_t name_bytes,
 				enum ldr_kind kind, uint32_t order, struct ldr_error *err)
 {
-	struct listed_name *entry;
+	struct ldr_listed *entry;
 
 	if (list->count >= NAMES_MAX || list->text_bytes > UINT32_MAX - LDR_PATH_MAX_BYTES)
 		return ldr_fail(err, LDR_ELIMIT, "folder: more than %u names", NAMES_MAX);
 	if (!make_room(list, name_bytes))
 		return ldr_fail(err, LDR_ENOMEM, "folder of %u names: out of memory", list->count);
 	entry = &list->names[list->count];
-	*entry = (struct listed_name){.at = (uint32_t)list->text_bytes,
-				      .length = (uint16_t)name_bytes,
-				      .kind = (uint8_t)kind,
-				      .order = order};
+	*entry = (struct ldr_listed){.at = (uint32_t)list->text_bytes,
+				     .length = (uint16_t)name_bytes,
+				     .kind = (uint8_t)kind,
+				     .order = order};
 	memcpy(list->text + entry->at, name, name_bytes);
 	list->text[entry->at + name_bytes] = '\0';
 	list->text_bytes += name_bytes + 1;
 	if (list->is_sorted && list->count > 0) {
-		const struct listed_name *last = entry - 1;
+		const struct ldr_listed *last = entry - 1;
 
 		list->is_sorted = ldr_name_compare(list->text + last->at, last->length, name,
 						   name_bytes) < 0;
@@ -205,37 +194,6 @@ static enum ldr_status list_points(const struct ldr_lookup *lookup, struct ldr_l
 	return LDR_OK;
 }
 
-static int by_name(const void *left, const void *right, void *context)
-{
-	const struct listed_name *a = left, *b = right;
-	const char *text = context;
-	int order = ldr_name_compare(text + a->at, a->length, text + b->at, b->length);
-
-	if (order != 0)
-		return order;
-	return a->order < b->order ? -1 : a->order > b->order;
-}
-
-static void sort_and_unite(struct ldr_list *list)
-{
-	uint32_t kept = 0;
-
-	if (list->is_sorted || list->count == 0)
-		return;
-	qsort_r(list->names, list->count, sizeof(list->names[0]), by_name, list->text);
-	for (uint32_t i = 0; i < list->count; i++) {
-		const struct listed_name *last = kept ? &list->names[kept - 1] : NULL;
-
-		if (last && last->length == list->names[i].length &&
-		    memcmp(list->text + last->at, list->text + list->names[i].at, last->length) ==
-			    0)
-			continue;
-		list->names[kept++] = list->names[i];
-	}
-	list->count = kept;
-	list->is_sorted = true;
-}
-
 /* A path that is a file in one mount: whether that is what a lookup sees there. */
 static enum ldr_status say_why_not(const struct ldr_lookup *lookup, struct ldr_error *err)
 {
@@ -267,21 +225,104 @@ static enum ldr_status fill(const struct ldr_lookup *lookup, struct ldr_list *li
 	return is_point ? list_points(lookup, list, err) : LDR_OK;
 }
 
-enum ldr_status ldr_listing_make(const struct ldr_lookup *lookup, struct ldr_list **out_list,
-				 struct ldr_error *err)
+/* ---- the shelf ---- */
+
+struct ldr_shelf {
+	_Atomic uint32_t references; /* the instance and its lists */
+	_Atomic(struct ldr_list *) lists[LDR_SHELF_LISTS];
+};
+
+struct ldr_shelf *ldr_shelf_new(void)
 {
-	struct ldr_list *list = calloc(1, sizeof(*list));
+	struct ldr_shelf *shelf = calloc(1, sizeof(*shelf));
+
+	if (shelf)
+		atomic_init(&shelf->references, 1);
+	return shelf;
+}
+
+static void destroy(struct ldr_list *list)
+{
+	free(list->names);
+	free(list->text);
+	free(list->scratch);
+	free(list);
+}
+
+void ldr_shelf_unref(struct ldr_shelf *shelf)
+{
+	/* Pairs with the others' decrements: what they put there comes before its end. */
+	if (!shelf || atomic_fetch_sub_explicit(&shelf->references, 1, memory_order_acq_rel) != 1)
+		return;
+	for (unsigned i = 0; i < LDR_SHELF_LISTS; i++) {
+		if (shelf->lists[i])
+			destroy(shelf->lists[i]);
+	}
+	free(shelf);
+}
+
+/* An empty list, in the memory of one that is no longer needed if there is one. */
+static struct ldr_list *take_list(struct ldr_shelf *shelf)
+{
+	struct ldr_list *list = NULL;
+
+	for (unsigned i = 0; !list && i < LDR_SHELF_LISTS; i++) {
+		if (atomic_load_explicit(&shelf->lists[i], memory_order_relaxed))
+			list = atomic_exchange_explicit(&shelf->lists[i], NULL,
+							memory_order_acquire);
+	}
+	if (!list)
+		list = calloc(1, sizeof(*list));
+	if (!list)
+		return NULL;
+	list->count = 0;
+	list->text_bytes = 0;
+	list->is_sorted = true;
+	list->shelf = shelf;
+	atomic_fetch_add_explicit(&shelf->references, 1, memory_order_relaxed);
+	return list;
+}
+
+void ldr_list_free(struct ldr_list *list)
+{
+	struct ldr_shelf *shelf;
+	size_t bytes;
+
+	if (!list)
+		return;
+	shelf = list->shelf;
+	bytes = list->names_max * sizeof(list->names[0]) + list->text_max + list->scratch_bytes;
+	for (unsigned i = 0; list && bytes <= SHELF_MAX_BYTES && i < LDR_SHELF_LISTS; i++) {
+		struct ldr_list *none = NULL;
+
+		if (atomic_compare_exchange_strong_explicit(&shelf->lists[i], &none, list,
+							    memory_order_release,
+							    memory_order_relaxed))
+			list = NULL;
+	}
+	if (list)
+		destroy(list);
+	ldr_shelf_unref(shelf);
+}
+
+/* ---- the list ---- */
+
+enum ldr_status ldr_listing_make(struct ldr_shelf *shelf, const struct ldr_lookup *lookup,
+				 struct ldr_list **out_list, struct ldr_error *err)
+{
+	struct ldr_list *list = take_list(shelf);
 	enum ldr_status status;
 
 	if (!list)
 		return ldr_fail(err, LDR_ENOMEM, "folder: out of memory");
-	list->is_sorted = true;
 	status = fill(lookup, list, err);
+	if (status == LDR_OK && !ldr_list_sort(list))
+		status = ldr_fail(err, LDR_ENOMEM, "folder of %u names: out of memory",
+				  list->count);
 	if (status != LDR_OK) {
 		ldr_list_free(list);
 		return status;
 	}
-	sort_and_unite(list);
 	*out_list = list;
 	return LDR_OK;
 }
@@ -297,13 +338,4 @@ void ldr_list_at(const struct ldr_list *list, size_t i, struct ldr_list_entry *o
 	out->name = list->text + list->names[i].at;
 	out->name_bytes = list->names[i].length;
 	out->kind = (enum ldr_kind)list->names[i].kind;
-}
-
-void ldr_list_free(struct ldr_list *list)
-{
-	if (!list)
-		return;
-	free(list->names);
-	free(list->text);
-	free(list);
 }

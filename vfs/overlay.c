@@ -280,10 +280,11 @@ static enum ldr_status remove_quick(struct ldr_vfs *vfs, const struct ldr_lookup
 	return place->target->ops->remove(place->target->self, &place->rel, err);
 }
 
-static enum ldr_status check_empty(const struct ldr_lookup *lookup, struct ldr_error *err)
+static enum ldr_status check_empty(struct ldr_vfs *vfs, const struct ldr_lookup *lookup,
+				   struct ldr_error *err)
 {
 	struct ldr_list *list;
-	enum ldr_status status = ldr_listing_make(lookup, &list, err);
+	enum ldr_status status = ldr_listing_make(vfs->shelf, lookup, &list, err);
 	size_t count;
 
 	if (status != LDR_OK)
@@ -328,7 +329,7 @@ static enum ldr_status remove_slow(struct ldr_vfs *vfs, const struct ldr_lookup 
 	if (rank < place->rank)
 		return fail_path(lookup, LDR_EDENIED, "a mount above the write target has it", err);
 	if (found.kind == LDR_KIND_FOLDER)
-		status = check_empty(lookup, err);
+		status = check_empty(vfs, lookup, err);
 	if (status == LDR_OK)
 		status = hide_below(lookup, place, &below, err);
 	if (status != LDR_OK)
@@ -406,8 +407,8 @@ static enum ldr_status rename_quick(struct ldr_vfs *vfs, const struct ldr_lookup
 }
 
 /* What may be replaced: nothing, a file by a file, an empty folder by a folder. */
-static enum ldr_status check_destination(const struct renaming *renaming, enum ldr_kind kind,
-					 struct ldr_error *err)
+static enum ldr_status check_destination(struct ldr_vfs *vfs, const struct renaming *renaming,
+					 enum ldr_kind kind, struct ldr_error *err)
 {
 	const struct ldr_lookup *to = &renaming->to;
 	struct ldr_stat found;
@@ -424,7 +425,7 @@ static enum ldr_status check_destination(const struct renaming *renaming, enum l
 		return fail_path(to, LDR_EISDIR, "is a folder", err);
 	if (found.kind != LDR_KIND_FOLDER && kind == LDR_KIND_FOLDER)
 		return fail_path(to, LDR_ENOTDIR, "is a file", err);
-	return kind == LDR_KIND_FOLDER ? check_empty(to, err) : LDR_OK;
+	return kind == LDR_KIND_FOLDER ? check_empty(vfs, to, err) : LDR_OK;
 }
 
 /* What is seen at `from` lies in the target. */
@@ -454,7 +455,7 @@ static enum ldr_status rename_slow(struct ldr_vfs *vfs, const struct ldr_lookup 
 	enum ldr_status status = see(lookup, &found, &rank, err);
 
 	if (status == LDR_OK)
-		status = check_destination(renaming, found.kind, err);
+		status = check_destination(vfs, renaming, found.kind, err);
 	if (status != LDR_OK)
 		return status;
 	if (ldr_snapshot_is_point(lookup->snapshot, lookup->path, lookup->length))

@@ -34,9 +34,13 @@ enum ldr_status ldr_vfs_new(const struct ldr_vfs_options *options, struct ldr_vf
 	ldr_condition_init(&vfs->work);
 	ldr_condition_init(&vfs->settled);
 	status = ldr_random(&vfs->seed, sizeof(vfs->seed), err);
-	if (status == LDR_OK)
-		status = ldr_keeper_start(vfs, err);
+	if (status == LDR_OK) {
+		vfs->shelf = ldr_shelf_new();
+		status = vfs->shelf ? ldr_keeper_start(vfs, err)
+				    : ldr_fail(err, LDR_ENOMEM, "vfs: out of memory");
+	}
 	if (status != LDR_OK) {
+		ldr_shelf_unref(vfs->shelf);
 		free(vfs);
 		return status;
 	}
@@ -50,6 +54,7 @@ void ldr_vfs_free(struct ldr_vfs *vfs)
 		return;
 	ldr_keeper_stop(vfs);
 	ldr_handles_dispose(&vfs->handles);
+	ldr_shelf_unref(vfs->shelf);
 	ldr_condition_dispose(&vfs->mount_turn.given);
 	ldr_condition_dispose(&vfs->work);
 	ldr_condition_dispose(&vfs->settled);
@@ -190,7 +195,7 @@ enum ldr_status ldr_vfs_list(struct ldr_vfs *vfs, const char *path, struct ldr_l
 
 	if (status != LDR_OK)
 		return status;
-	status = ldr_listing_make(&lookup, out_list, err);
+	status = ldr_listing_make(vfs->shelf, &lookup, out_list, err);
 	ldr_epoch_leave(stay);
 	return status;
 }

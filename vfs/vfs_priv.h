@@ -25,6 +25,7 @@ struct ldr_vfs {
 	struct ldr_epoch epoch;
 	_Atomic(struct ldr_snapshot *) snapshot; /* never NULL; stored under lock */
 	struct ldr_handles handles;
+	struct ldr_shelf *shelf; /* shares */
 	uint64_t seed;
 	size_t max_copy_bytes; /* 0: no limit */
 
@@ -138,9 +139,12 @@ bool ldr_lookup_file_is_covered(const struct ldr_lookup *lookup, const struct ld
 
 /* ---- listing.c ---- */
 
+/* The memory of lists that were freed, for the next ones. NULL: out of memory. */
+struct ldr_shelf *ldr_shelf_new(void);
+void ldr_shelf_unref(struct ldr_shelf *shelf); /* NULL is allowed; lists may live on */
 /* Within the epoch; as ldr_vfs_list. */
-enum ldr_status ldr_listing_make(const struct ldr_lookup *lookup, struct ldr_list **out_list,
-				 struct ldr_error *err);
+enum ldr_status ldr_listing_make(struct ldr_shelf *shelf, const struct ldr_lookup *lookup,
+				 struct ldr_list **out_list, struct ldr_error *err);
 
 /* Path check, epoch and snapshot in one; leave with ldr_lookup_end. */
 static inline enum ldr_status ldr_lookup_begin(struct ldr_vfs *vfs, const char *path,
