@@ -381,6 +381,7 @@ static void layer_free(void *self)
 
 	ldr_native_watch_free(native->watch);
 	ldr_root_close(native->root);
+	free(native->seen);
 	free(native);
 }
 
@@ -405,6 +406,22 @@ static const struct ldr_layer_ops native_ops = {
 	.watch_counts = layer_watch_counts,
 };
 
+static struct ldr_native *native_new(const struct ldr_native_options *given)
+{
+	struct ldr_native *native = calloc(1, sizeof(*native));
+
+	if (!native)
+		return NULL;
+	native->claim_fd = -1;
+	native->symlinks = given->symlinks;
+	native->trusted = given->trusted;
+	native->seen = calloc(LDR_NATIVE_SEEN_GROUPS, sizeof(native->seen[0]));
+	if (native->seen)
+		return native;
+	free(native);
+	return NULL;
+}
+
 enum ldr_status ldr_layer_native_new(const char *root, const struct ldr_native_options *options,
 				     struct ldr_layer **out_layer, struct ldr_error *err)
 {
@@ -417,15 +434,12 @@ enum ldr_status ldr_layer_native_new(const char *root, const struct ldr_native_o
 				options->size, sizeof(*options));
 	if (options)
 		given = *options;
-	native = calloc(1, sizeof(*native));
+	native = native_new(&given);
 	if (!native)
 		return ldr_fail(err, LDR_ENOMEM, "folder %s: out of memory", root);
-	native->claim_fd = -1;
-	native->symlinks = given.symlinks;
-	native->trusted = given.trusted;
 	status = ldr_root_open(root, given.make, &native->root, err);
 	if (status != LDR_OK) {
-		free(native);
+		layer_free(native);
 		return status;
 	}
 	native->fd = ldr_root_fd(native->root);

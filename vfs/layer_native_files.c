@@ -1,7 +1,7 @@
 /*
  * Open files of the native layer: descriptors, and how a path becomes one.
  *
- * An open file's state: [0] the descriptor, [1] the place of its path in `seen`.
+ * An open file's state: [0] the descriptor, [1] the hash of its path, for `seen`.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -29,6 +29,10 @@ enum ldr_status ldr_native_fail(struct ldr_error *err, int code, const char *pat
 {
 	char shown[LDR_QUOTE_BYTES];
 
+	/* Not LDR_EIO: the program has too much open, nothing is broken. */
+	if (code == EMFILE || code == ENFILE)
+		return ldr_fail(err, LDR_ELIMIT, "%s: %s: no descriptor is left",
+				ldr_path_quote(path, strlen(path), shown), doing);
 	if (!err)
 		return ldr_status_of_errno(code);
 	return ldr_fail_errno(err, code, "%s: %s", ldr_path_quote(path, strlen(path), shown),
@@ -178,16 +182,48 @@ static uint64_t path_hash(const struct ldr_native *native, const struct ldr_laye
 	return ldr_checksum_seeded(path->text, path->length, native->seed) | 1;
 }
 
-static _Atomic uint64_t *seen_place(struct ldr_native *native, uint64_t hash)
+/* ---- paths that were regular files ---- */
+
+static _Atomic uint64_t *seen_group(const struct ldr_native *native, uint64_t hash)
 {
-	return &native->seen[(hash >> 1) % LDR_NATIVE_SEEN];
+	return native->seen[(hash >> 1) % LDR_NATIVE_SEEN_GROUPS];
+}
+
+static _Atomic uint64_t *find_seen(const struct ldr_native *native, uint64_t hash)
+{
+	_Atomic uint64_t *group = seen_group(native, hash);
+
+	for (unsigned i = 0; i < LDR_NATIVE_SEEN_WAYS; i++) {
+		if (atomic_load_explicit(&group[i], memory_order_relaxed) == hash)
+			return &group[i];
+	}
+	return NULL;
+}
+
+/* In a free place of its group, or in the place of one that the hash chooses. */
+static void set_seen(struct ldr_native *native, uint64_t hash)
+{
+	_Atomic uint64_t *group = seen_group(native, hash);
+	unsigned at = (unsigned)(hash >> 62);
+
+	for (unsigned i = 0; i < LDR_NATIVE_SEEN_WAYS; i++) {
+		if (atomic_load_explicit(&group[i], memory_order_relaxed) == 0)
+			at = i;
+	}
+	atomic_store_explicit(&group[at], hash, memory_order_relaxed);
+}
+
+static void unset_seen(struct ldr_native *native, uint64_t hash)
+{
+	_Atomic uint64_t *place = find_seen(native, hash);
+
+	if (place)
+		atomic_store_explicit(place, 0, memory_order_relaxed);
 }
 
 void ldr_native_forget(struct ldr_native *native, const struct ldr_layer_path *path)
 {
-	_Atomic uint64_t *place = seen_place(native, path_hash(native, path));
-
-	atomic_store_explicit(place, 0, memory_order_relaxed);
+	unset_seen(native, path_hash(native, path));
 }
 
 /* ---- opening ---- */
@@ -217,12 +253,11 @@ static enum ldr_status check_regular(struct ldr_native *native, int fd,
 				     const struct ldr_layer_path *path, unsigned how, uint64_t hash,
 				     struct ldr_error *err)
 {
-	_Atomic uint64_t *place = seen_place(native, hash);
 	struct stat found;
 	enum ldr_status status;
 	int code;
 
-	if ((how & LDR_LAYER_WRITE) || atomic_load_explicit(place, memory_order_relaxed) == hash)
+	if ((how & LDR_LAYER_WRITE) || find_seen(native, hash))
 		return LDR_OK;
 	code = ldr_os_stat(fd, &found);
 	if (code)
@@ -231,7 +266,7 @@ static enum ldr_status check_regular(struct ldr_native *native, int fd,
 	if (status == LDR_OK && S_ISDIR(found.st_mode))
 		return ldr_native_fail(err, EISDIR, path->text, "open");
 	if (status == LDR_OK)
-		atomic_store_explicit(place, hash, memory_order_relaxed);
+		set_seen(native, hash);
 	return status;
 }
 
@@ -270,7 +305,7 @@ static enum ldr_status fail_io(struct ldr_layer_file *file, int code, const char
 {
 	struct ldr_native *native = native_of(file);
 
-	atomic_store_explicit(seen_place(native, file->state[1]), 0, memory_order_relaxed);
+	unset_seen(native, file->state[1]);
 	if (code == ESPIPE)
 		return ldr_fail(err, LDR_ENOTREG, "%s: is no regular file any more", doing);
 	return ldr_fail_errno(err, code, "%s", doing);

@@ -19,7 +19,9 @@
 #include "common/publisher.h"
 #include "vfs/layer_native.h"
 
-#define LDR_NATIVE_SEEN 4096u
+/* Paths whose kind is remembered: groups of one cache line's half. */
+#define LDR_NATIVE_SEEN_GROUPS 16384u
+#define LDR_NATIVE_SEEN_WAYS 4u
 
 struct ldr_native_watch;
 
@@ -29,9 +31,11 @@ struct ldr_native {
 	enum ldr_symlinks symlinks;
 	bool trusted;
 	uint64_t seed;
-	int claim_fd;                   /* holds the lock of whoever writes here; -1: not claimed */
+	int claim_fd; /* holds the lock of whoever writes here; -1: not claimed */
 	struct ldr_native_watch *watch; /* owns; NULL: not watched */
-	_Atomic uint64_t seen[LDR_NATIVE_SEEN]; /* hashes of paths that were regular files */
+	/* Hashes of paths that were regular files; 512 KiB, of which the system gives what is
+	 * used. */
+	_Atomic uint64_t (*seen)[LDR_NATIVE_SEEN_WAYS];
 };
 
 /* By the policy of the layer; an errno value. */
