@@ -12,9 +12,11 @@
 #include "common/bytes.h"
 #include "common/keys.h"
 #include "vfs/layer_native_priv.h"
+#include "vfs/memory_priv.h"
 
 #define SIDE_LOG LDR_RESERVED_NAME "/overlay.log"
 #define SIDE_OWNER LDR_RESERVED_NAME "/overlay.owner"
+#define TEMPORARIES LDR_RESERVED_NAME "-tmp." /* common/publisher.h */
 #define SIDE_LOG_MAX_BYTES ((size_t)1 << 30)
 
 /* ---- any case, watched misses: before each call by path ---- */
@@ -27,7 +29,7 @@ static struct ldr_layer_path unfolded(struct ldr_native *native, const struct ld
 	struct stat found;
 
 	if (!path->fold_case || path->length == 0 ||
-	    ldr_native_stat(native, path->text, &found) != ENOENT)
+	    ldr_native_stat(native, path->text, NULL, &found) != ENOENT)
 		return plain;
 	if (ldr_native_unfold(native, path->text, storage))
 		plain = (struct ldr_layer_path){.text = storage, .length = strlen(storage)};
@@ -35,28 +37,45 @@ static struct ldr_layer_path unfolded(struct ldr_native *native, const struct ld
 }
 
 /* A watched folder knows what it does not have. */
-static enum ldr_status ask_watch(struct ldr_native *native, const struct ldr_layer_path *path)
+static enum ldr_status ask_watch(struct ldr_native *native, const struct ldr_layer_path *path,
+				 struct ldr_native_known *known)
 {
+	*known = (struct ldr_native_known){.held = 0};
 	if (!native->watch || path->fold_case || path->length == 0)
 		return LDR_OK;
-	return ldr_native_watch_ask(native->watch, path->text, path->length);
+	return ldr_native_watch_ask(native->watch, path->text, path->length, known);
 }
 
-static void note_change(struct ldr_native *native, const struct ldr_layer_path *path)
+static uint32_t version_of(struct ldr_native *native, const struct ldr_layer_path *path)
+{
+	return native->watch ? ldr_native_watch_version(native->watch, path->text, path->length)
+			     : 0;
+}
+
+static void note_change(struct ldr_native *native, const struct ldr_layer_path *path,
+			enum ldr_kind kind, uint32_t version)
 {
 	if (native->watch)
-		ldr_native_watch_note(native->watch, path->text, path->length);
+		ldr_native_watch_note(native->watch, path->text, path->length, kind, version);
+}
+
+static void note_moved(struct ldr_native *native, const struct ldr_layer_path *path)
+{
+	if (native->watch)
+		ldr_native_watch_note_moved(native->watch, path->text, path->length);
 }
 
 /* ---- looking ---- */
 
+/* Serves as exists too: what a pipe is must be asked in any case. */
 static enum ldr_status layer_stat(void *self, const struct ldr_layer_path *path,
 				  struct ldr_stat *out, struct ldr_error *err)
 {
 	struct ldr_native *native = self;
 	char storage[LDR_PATH_MAX_BYTES + 1];
 	struct ldr_layer_path plain = *path;
-	enum ldr_status status = ask_watch(native, path);
+	struct ldr_native_known known;
+	enum ldr_status status = ask_watch(native, path, &known);
 	struct stat found;
 	int code;
 
@@ -64,7 +83,7 @@ static enum ldr_status layer_stat(void *self, const struct ldr_layer_path *path,
 		return status;
 	if (path->fold_case)
 		plain = unfolded(native, path, storage);
-	code = ldr_native_stat(native, ldr_native_text(&plain), &found);
+	code = ldr_native_stat(native, ldr_native_text(&plain), &known, &found);
 	if (code == ENOENT)
 		return LDR_ENOTFOUND;
 	if (code)
@@ -75,48 +94,31 @@ static enum ldr_status layer_stat(void *self, const struct ldr_layer_path *path,
 	return status;
 }
 
-/* Without the attributes: resolving is enough. */
-static enum ldr_status layer_exists(void *self, const struct ldr_layer_path *path,
-				    struct ldr_error *err)
-{
-	struct ldr_native *native = self;
-	enum ldr_status status = ask_watch(native, path);
-	LDR_AUTO_FD int fd = -1;
-	struct ldr_stat found;
-	int code;
-
-	if (status != LDR_OK)
-		return status;
-	if (native->trusted || path->fold_case || !strchr(path->text, '/'))
-		return layer_stat(self, path, &found, err);
-	code = ldr_native_open(native, path->text, O_PATH, &fd);
-	if (code == ENOENT)
-		return LDR_ENOTFOUND;
-	return code ? ldr_native_fail(err, code, path->text, "look up") : LDR_OK;
-}
-
 static enum ldr_status layer_open(void *self, const struct ldr_layer_path *path, unsigned how,
 				  struct ldr_layer_file *file, struct ldr_error *err)
 {
 	struct ldr_native *native = self;
 	char storage[LDR_PATH_MAX_BYTES + 1];
 	struct ldr_layer_path plain = *path;
+	struct ldr_native_known known = {.held = 0};
 	enum ldr_status status = LDR_OK;
+	uint32_t version;
 
 	if (!(how & LDR_LAYER_CREATE))
-		status = ask_watch(native, path);
+		status = ask_watch(native, path, &known);
 	if (status != LDR_OK)
 		return status;
 	if (path->fold_case)
 		plain = unfolded(native, path, storage);
-	status = ldr_native_file_open(native, &plain, how, file, err);
+	version = version_of(native, &plain);
+	status = ldr_native_file_open(native, &plain, &known, how, file, err);
 	if (status == LDR_OK && (how & LDR_LAYER_CREATE))
-		note_change(native, &plain);
+		note_change(native, &plain, LDR_KIND_MADE, version);
 	return status;
 }
 
 /* What a listed name is; false: nothing that this layer shows. */
-static bool kind_of(const struct ldr_native *native, int folder, const char *path, const char *name,
+static bool kind_of(struct ldr_native *native, int folder, const char *path, const char *name,
 		    mode_t type, enum ldr_kind *out_kind)
 {
 	char whole[2 * LDR_PATH_MAX_BYTES + 2];
@@ -132,7 +134,7 @@ static bool kind_of(const struct ldr_native *native, int folder, const char *pat
 		if (used > 0)
 			whole[used++] = '/';
 		memcpy(whole + used, name, strlen(name) + 1);
-		if (ldr_native_stat(native, whole, &found) != 0)
+		if (ldr_native_stat(native, whole, NULL, &found) != 0)
 			return false;
 		type = found.st_mode & S_IFMT;
 	}
@@ -140,7 +142,7 @@ static bool kind_of(const struct ldr_native *native, int folder, const char *pat
 	return S_ISDIR(type) || S_ISREG(type);
 }
 
-static enum ldr_status list_folder(const struct ldr_native *native, int folder,
+static enum ldr_status list_folder(struct ldr_native *native, int folder,
 				   const struct ldr_layer_path *path, ldr_emit_name emit,
 				   void *context, struct ldr_error *err)
 {
@@ -169,24 +171,68 @@ static enum ldr_status list_folder(const struct ldr_native *native, int folder,
 	return status;
 }
 
+/* What the watch has; only names whose kind it does not know are looked at. */
+static enum ldr_status list_known(struct ldr_native *native, const struct ldr_layer_path *path,
+				  const struct ldr_name_list *list, ldr_emit_name emit,
+				  void *context, struct ldr_error *err)
+{
+	enum ldr_status status = LDR_OK;
+	LDR_AUTO_FD int folder = -1;
+
+	for (size_t at = 0; at < list->text_bytes && status == LDR_OK;) {
+		enum ldr_kind kind = (enum ldr_kind)list->text[at];
+		size_t length = list->text[at + 1];
+		char name[LDR_NAME_MAX_BYTES + 1];
+		bool shown = true;
+
+		memcpy(name, list->text + at + 2, length);
+		name[length] = '\0';
+		at += 2 + length;
+		/* Own replacements' halves come and go without a note. */
+		if (strncmp(name, TEMPORARIES, sizeof(TEMPORARIES) - 1) == 0 ||
+		    (kind != LDR_KIND_FILE && kind != LDR_KIND_FOLDER)) {
+			if (folder < 0 && ldr_native_open(native, ldr_native_text(path),
+							  O_RDONLY | O_DIRECTORY, &folder))
+				continue;
+			shown = kind_of(native, folder, path->text, name, 0, &kind);
+		}
+		if (shown)
+			status = emit(context, name, length, kind, err);
+	}
+	return status;
+}
+
+static enum ldr_status list_live(struct ldr_native *native, const struct ldr_layer_path *path,
+				 ldr_emit_name emit, void *context, struct ldr_error *err)
+{
+	LDR_AUTO_FD int folder = -1;
+	int code = ldr_native_open(native, ldr_native_text(path), O_RDONLY | O_DIRECTORY, &folder);
+
+	if (code == ENOENT)
+		return LDR_ENOTFOUND;
+	if (code)
+		return ldr_native_fail(err, code, path->text, "list");
+	return list_folder(native, folder, path, emit, context, err);
+}
+
 static enum ldr_status layer_list(void *self, const struct ldr_layer_path *path, ldr_emit_name emit,
 				  void *context, struct ldr_error *err)
 {
 	struct ldr_native *native = self;
 	char storage[LDR_PATH_MAX_BYTES + 1];
 	struct ldr_layer_path plain = unfolded(native, path, storage);
-	enum ldr_status status = ask_watch(native, path);
-	LDR_AUTO_FD int folder = -1;
-	int code;
+	struct ldr_native_known known;
+	enum ldr_status status = ask_watch(native, path, &known);
+	struct ldr_name_list *list;
 
 	if (status != LDR_OK)
 		return status;
-	code = ldr_native_open(native, ldr_native_text(&plain), O_RDONLY | O_DIRECTORY, &folder);
-	if (code == ENOENT)
-		return LDR_ENOTFOUND;
-	if (code)
-		return ldr_native_fail(err, code, plain.text, "list");
-	return list_folder(native, folder, &plain, emit, context, err);
+	if (!native->watch || path->fold_case ||
+	    !ldr_native_watch_list(native->watch, path->text, path->length, &list))
+		return list_live(native, &plain, emit, context, err);
+	status = list_known(native, path, list, emit, context, err);
+	ldr_name_list_unref(list);
+	return status;
 }
 
 /* ---- changes ---- */
@@ -209,7 +255,7 @@ static enum ldr_status layer_mkdir(void *self, const struct ldr_layer_path *path
 	ldr_native_close_parent(native, folder);
 	if (code)
 		return ldr_native_fail(err, code, plain.text, "make folder");
-	note_change(native, &plain);
+	note_moved(native, &plain);
 	return LDR_OK;
 }
 
@@ -219,6 +265,7 @@ static enum ldr_status layer_remove(void *self, const struct ldr_layer_path *pat
 	struct ldr_native *native = self;
 	char storage[LDR_PATH_MAX_BYTES + 1];
 	struct ldr_layer_path plain = unfolded(native, path, storage);
+	uint32_t version = version_of(native, &plain);
 	const char *name;
 	int folder, code = ldr_native_open_parent(native, plain.text, &folder, &name);
 
@@ -232,7 +279,7 @@ static enum ldr_status layer_remove(void *self, const struct ldr_layer_path *pat
 		return ldr_native_fail(err, code == EEXIST ? ENOTEMPTY : code, plain.text,
 				       "remove");
 	ldr_native_forget(native, &plain);
-	note_change(native, &plain);
+	note_change(native, &plain, 0, version);
 	return LDR_OK;
 }
 
@@ -266,8 +313,8 @@ static enum ldr_status layer_rename(void *self, const struct ldr_layer_path *fro
 				       "rename");
 	ldr_native_forget(native, &plain_from);
 	ldr_native_forget(native, &plain_to);
-	note_change(native, &plain_from);
-	note_change(native, &plain_to);
+	note_moved(native, &plain_from);
+	note_moved(native, &plain_to);
 	return LDR_OK;
 }
 
@@ -279,13 +326,14 @@ static enum ldr_status layer_replace(void *self, const struct ldr_layer_path *pa
 	char storage[LDR_PATH_MAX_BYTES + 1];
 	struct ldr_layer_path plain = unfolded(native, path, storage);
 	const struct ldr_publish_options options = {.sync = sync, .max_bytes = SIZE_MAX};
+	uint32_t version = version_of(native, &plain);
 	struct stat found;
 	enum ldr_status status = ldr_publish(native->root, plain.text, bytes, length, &options,
 					     NULL, err);
 
 	if (status == LDR_OK)
-		note_change(native, &plain);
-	if (status == LDR_ENOTREG && ldr_native_stat(native, plain.text, &found) == 0 &&
+		note_change(native, &plain, LDR_KIND_FILE, version);
+	if (status == LDR_ENOTREG && ldr_native_stat(native, plain.text, NULL, &found) == 0 &&
 	    S_ISDIR(found.st_mode))
 		return ldr_native_fail(err, EISDIR, plain.text, "replace");
 	return status;
@@ -380,6 +428,7 @@ static void layer_free(void *self)
 	struct ldr_native *native = self;
 
 	ldr_native_watch_free(native->watch);
+	ldr_held_dispose(&native->held);
 	ldr_root_close(native->root);
 	free(native->seen);
 	free(native);
@@ -390,7 +439,6 @@ static const struct ldr_layer_ops native_ops = {
 	.kind = "native",
 	.free = layer_free,
 	.stat = layer_stat,
-	.exists = layer_exists,
 	.open = layer_open,
 	.list = layer_list,
 	.mkdir = layer_mkdir,
@@ -415,6 +463,7 @@ static struct ldr_native *native_new(const struct ldr_native_options *given)
 	native->claim_fd = -1;
 	native->symlinks = given->symlinks;
 	native->trusted = given->trusted;
+	ldr_held_init(&native->held);
 	native->seen = calloc(LDR_NATIVE_SEEN_GROUPS, sizeof(native->seen[0]));
 	if (native->seen)
 		return native;

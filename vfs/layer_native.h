@@ -11,9 +11,16 @@
  *   trusted  one plain call from the root's descriptor: for folders in which nobody plants
  *            symlinks; ".." cannot come (the path rule), but a symlink in the folder is followed
  *            wherever it leads
- *   watched  the names are kept in memory by inotify: a miss costs no system call; attributes stay
- *            live. Own changes are seen at once, others' within 50 ms, or after ldr_vfs_sync. Where
- *            a watch cannot be had or events were lost, the folder is looked up live, and counted
+ *   watched  the names are kept in memory by inotify: a miss and a list cost no system call, and
+ *            what is there is opened and asked from its folder's held descriptor. Own changes are
+ *            seen at once, others' within 50 ms, or after ldr_vfs_sync: until then a folder that
+ *            others moved may be read under its old name, but never written, and a symlink in its
+ *            place is not followed out. Where a watch cannot be had or events were lost, the
+ *            folder is looked up live, and counted. Mounts of the system are noticed where /proc
+ *            is there
+ *
+ * A layer holds up to 256 folders open (an eighth of RLIMIT_NOFILE at most). No descriptor left is
+ * LDR_ELIMIT.
  *
  * Threads: as all layers.
  */

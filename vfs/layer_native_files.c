@@ -1,5 +1,5 @@
 /*
- * Open files of the native layer: descriptors, and how a path becomes one.
+ * Open files of the native layer: descriptors.
  *
  * An open file's state: [0] the descriptor, [1] the hash of its path, for `seen`.
  */
@@ -39,119 +39,6 @@ enum ldr_status ldr_native_fail(struct ldr_error *err, int code, const char *pat
 			      doing);
 }
 
-/* ---- resolving ---- */
-
-int ldr_native_open(const struct ldr_native *native, const char *path, int flags, int *out_fd)
-{
-	if (native->trusted)
-		return ldr_os_open_followed(native->fd, path, flags, 0644, out_fd);
-	if (native->symlinks == LDR_SYMLINKS_INSIDE)
-		return ldr_os_open_inside(native->fd, path, flags, 0644, out_fd);
-	return ldr_os_open_beneath(native->fd, path, flags, 0644, out_fd);
-}
-
-/* A single name needs no resolving by the kernel when it is no symlink. */
-static int stat_single(const struct ldr_native *native, const char *path, struct stat *out)
-{
-	int code = ldr_os_stat_at(native->fd, path, out);
-
-	return !code && S_ISLNK(out->st_mode) ? EAGAIN : code;
-}
-
-int ldr_native_stat(const struct ldr_native *native, const char *path, struct stat *out)
-{
-	LDR_AUTO_FD int fd = -1;
-	int code = EAGAIN;
-
-	if (native->trusted)
-		return ldr_os_stat_followed(native->fd, path, out);
-	if (!strchr(path, '/'))
-		code = stat_single(native, path, out);
-	if (code != EAGAIN)
-		return code;
-	code = ldr_native_open(native, path, O_PATH, &fd);
-	return code ? code : ldr_os_stat(fd, out);
-}
-
-int ldr_native_open_parent(const struct ldr_native *native, const char *path, int *out_fd,
-			   const char **out_name)
-{
-	const char *slash = strrchr(path, '/');
-	char parent[LDR_PATH_MAX_BYTES + 1];
-
-	if (!slash || native->trusted) {
-		*out_fd = native->fd;
-		*out_name = path;
-		return 0;
-	}
-	memcpy(parent, path, (size_t)(slash - path));
-	parent[slash - path] = '\0';
-	*out_name = slash + 1;
-	return ldr_native_open(native, parent, O_PATH | O_DIRECTORY, out_fd);
-}
-
-void ldr_native_close_parent(const struct ldr_native *native, int fd)
-{
-	if (fd != native->fd)
-		ldr_os_close(fd);
-}
-
-/* The name of folder_fd that equals name when both are folded; false: none. */
-static bool unfold_name(int folder_fd, const char *name, size_t length,
-			char out[LDR_NAME_MAX_BYTES + 1], size_t *out_length)
-{
-	char wanted[4 * LDR_NAME_MAX_BYTES], folded[4 * LDR_NAME_MAX_BYTES];
-	size_t wanted_bytes, folded_bytes;
-	struct ldr_os_listing *listing;
-	const char *found;
-	mode_t type;
-	bool is_there = false;
-
-	if (!ldr_name_fold(name, length, wanted, sizeof(wanted), &wanted_bytes) ||
-	    ldr_os_listing_open(folder_fd, &listing) != 0)
-		return false;
-	while (!is_there && ldr_os_listing_next(listing, &found, &type) == 0 && found) {
-		size_t bytes = strlen(found);
-
-		is_there = bytes <= LDR_NAME_MAX_BYTES &&
-			   ldr_name_fold(found, bytes, folded, sizeof(folded), &folded_bytes) &&
-			   folded_bytes == wanted_bytes &&
-			   memcmp(folded, wanted, wanted_bytes) == 0;
-		if (is_there) {
-			memcpy(out, found, bytes + 1);
-			*out_length = bytes;
-		}
-	}
-	ldr_os_listing_close(listing);
-	return is_there;
-}
-
-bool ldr_native_unfold(const struct ldr_native *native, const char *path,
-		       char out_path[LDR_PATH_MAX_BYTES + 1])
-{
-	size_t used = 0;
-
-	while (*path) {
-		size_t length = strcspn(path, "/"), bytes = 0;
-		char name[LDR_NAME_MAX_BYTES + 1];
-		LDR_AUTO_FD int folder = -1;
-
-		out_path[used] = '\0';
-		if (ldr_native_open(native, used ? out_path : ".", O_RDONLY | O_DIRECTORY, &folder))
-			return false;
-		if (!unfold_name(folder, path, length, name, &bytes) ||
-		    used + bytes + 1 > LDR_PATH_MAX_BYTES)
-			return false;
-		if (used > 0)
-			out_path[used++] = '/';
-		memcpy(out_path + used, name, bytes);
-		used += bytes;
-		path += length + (path[length] == '/');
-	}
-	out_path[used] = '\0';
-	return used > 0;
-}
-
 /* ---- what is regular ---- */
 
 enum ldr_status ldr_native_check_kind(const struct stat *found, const char *path,
@@ -177,12 +64,12 @@ void ldr_native_fill_stat(const struct stat *from, struct ldr_stat *out)
 	out->modified_ns = (int64_t)from->st_mtim.tv_sec * 1000000000 + from->st_mtim.tv_nsec;
 }
 
-static uint64_t path_hash(const struct ldr_native *native, const struct ldr_layer_path *path)
-{
-	return ldr_checksum_seeded(path->text, path->length, native->seed) | 1;
-}
-
 /* ---- paths that were regular files ---- */
+
+uint64_t ldr_native_hash(const struct ldr_native *native, const char *path, size_t length)
+{
+	return ldr_checksum_seeded(path, length, native->seed) | 1;
+}
 
 static _Atomic uint64_t *seen_group(const struct ldr_native *native, uint64_t hash)
 {
@@ -200,8 +87,13 @@ static _Atomic uint64_t *find_seen(const struct ldr_native *native, uint64_t has
 	return NULL;
 }
 
+bool ldr_native_was_file(const struct ldr_native *native, uint64_t hash)
+{
+	return find_seen(native, hash) != NULL;
+}
+
 /* In a free place of its group, or in the place of one that the hash chooses. */
-static void set_seen(struct ldr_native *native, uint64_t hash)
+void ldr_native_set_file(struct ldr_native *native, uint64_t hash)
 {
 	_Atomic uint64_t *group = seen_group(native, hash);
 	unsigned at = (unsigned)(hash >> 62);
@@ -223,7 +115,7 @@ static void unset_seen(struct ldr_native *native, uint64_t hash)
 
 void ldr_native_forget(struct ldr_native *native, const struct ldr_layer_path *path)
 {
-	unset_seen(native, path_hash(native, path));
+	unset_seen(native, ldr_native_hash(native, path->text, path->length));
 }
 
 /* ---- opening ---- */
@@ -266,24 +158,41 @@ static enum ldr_status check_regular(struct ldr_native *native, int fd,
 	if (status == LDR_OK && S_ISDIR(found.st_mode))
 		return ldr_native_fail(err, EISDIR, path->text, "open");
 	if (status == LDR_OK)
-		set_seen(native, hash);
+		ldr_native_set_file(native, hash);
 	return status;
 }
 
-enum ldr_status ldr_native_file_open(struct ldr_native *native, const struct ldr_layer_path *path,
-				     unsigned how, struct ldr_layer_file *file,
-				     struct ldr_error *err)
+/* Only reading goes through a held folder: what is written must not land in one that was moved.
+ * *out_regular: that it is a regular file is known. */
+static int open_file(struct ldr_native *native, const struct ldr_layer_path *path,
+		     const struct ldr_native_known *known, unsigned how, bool *out_regular,
+		     int *out_fd)
 {
-	uint64_t hash = path_hash(native, path);
+	*out_regular = known->is_file && !(how & (LDR_LAYER_WRITE | LDR_LAYER_CREATE));
+	if (*out_regular && !native->trusted) {
+		if (ldr_native_open_known(native, path->text, known, open_flags(how), out_fd) == 0)
+			return 0;
+		*out_regular = false;
+	}
+	return ldr_native_open(native, ldr_native_text(path), open_flags(how), out_fd);
+}
+
+enum ldr_status ldr_native_file_open(struct ldr_native *native, const struct ldr_layer_path *path,
+				     const struct ldr_native_known *known, unsigned how,
+				     struct ldr_layer_file *file, struct ldr_error *err)
+{
+	uint64_t hash = ldr_native_hash(native, path->text, path->length);
+	enum ldr_status status = LDR_OK;
 	LDR_AUTO_FD int fd = -1;
-	enum ldr_status status;
-	int code = ldr_native_open(native, ldr_native_text(path), open_flags(how), &fd);
+	bool regular;
+	int code = open_file(native, path, known, how, &regular, &fd);
 
 	if (code == ENOENT && !err)
 		return LDR_ENOTFOUND;
 	if (code)
 		return ldr_native_fail(err, code == ENXIO ? ENODEV : code, path->text, "open");
-	status = check_regular(native, fd, path, how, hash, err);
+	if (!regular)
+		status = check_regular(native, fd, path, how, hash, err);
 	if (status != LDR_OK)
 		return status;
 	file->ops = &native_file_ops;
