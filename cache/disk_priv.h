@@ -119,7 +119,9 @@ struct ldr_disk_cache {
 	uint64_t next_look_ns;
 	uint64_t listings;
 	bool looking;
-	uint64_t foreign_bytes; /* temporaries of others and derived files, at the last listing */
+	/* Temporaries of others, packs that cannot be opened and derived files, at the last listing. */
+	uint64_t foreign_bytes;
+	uint64_t lookup_bytes; /* whole pages of `lookup`, which counts twice in foreign_bytes */
 	uint64_t floor_checked_bytes; /* put since the free space was last asked for */
 
 	uint64_t retry_ns; /* no put before */
@@ -201,6 +203,9 @@ void ldr_disk_tidy(struct ldr_disk_cache *cache);
 
 /* ---- evict.c ---- */
 
+/* What packs, temporaries and everything that the cache keeps beside them take, with a `lookup` of all
+ * blocks and one more. */
+uint64_t ldr_disk_needed_locked(const struct ldr_disk_cache *cache);
 /* Room for so many bytes more within quota and floor, by evicting at most a few packs. LDR_ENOSPACE. */
 enum ldr_status ldr_disk_make_room(struct ldr_disk_cache *cache, uint64_t bytes,
 				   struct ldr_error *err);

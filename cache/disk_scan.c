@@ -155,11 +155,12 @@ static enum ldr_status load_index(struct listing *listing, const char *name,
 	int fd;
 
 	status = ldr_root_open_file(listing->cache->packs, name, &fd, NULL);
-	if (status)
-		return LDR_OK;
-	status = ldr_pack_open_fd(fd, name, &options, &reader, NULL);
+	if (status == LDR_OK)
+		status = ldr_pack_open_fd(fd, name, &options, &reader, NULL);
 	if (status == LDR_ECORRUPT)
 		remove_damaged(listing->cache, name);
+	else if (status && status != LDR_ENOTFOUND)
+		listing->foreign_bytes += ldr_disk_pages((uint64_t)info->st_size);
 	if (status)
 		return status == LDR_ENOMEM ? status : LDR_OK;
 	return add_pack(listing, id, info, NULL, reader);
@@ -257,14 +258,14 @@ static void drop_missing(struct listing *listing)
 	ldr_mutex_unlock(&cache->lock);
 }
 
-/* What lies in the root itself: `lookup` twice, since a new one is written beside the old. */
-static uint64_t derived_bytes(struct ldr_disk_cache *cache)
+/* Whole pages of `lookup`. */
+static uint64_t lookup_bytes(struct ldr_disk_cache *cache)
 {
 	struct stat info;
 
 	if (ldr_os_stat_at(ldr_root_fd(cache->root), "lookup", &info))
 		return 0;
-	return 2 * ldr_disk_pages((uint64_t)info.st_size);
+	return ldr_disk_pages((uint64_t)info.st_size);
 }
 
 static void read_stamp(struct ldr_disk_cache *cache, char stamp[LDR_DISK_STAMP_BYTES])
@@ -316,9 +317,13 @@ enum ldr_status ldr_disk_scan(struct ldr_disk_cache *cache, bool start, struct l
 			ldr_fail(err, status, "no memory for the entries of pack %s", name);
 	}
 	if (status == LDR_OK) {
-		listing.foreign_bytes += derived_bytes(cache);
+		uint64_t derived = lookup_bytes(cache);
+
+		/* Twice, since a new one is written beside the old. */
+		listing.foreign_bytes += 2 * derived;
 		ldr_mutex_lock(&cache->lock);
 		memcpy(cache->stamp, stamp, sizeof(stamp));
+		cache->lookup_bytes = derived;
 		cache->foreign_bytes = listing.foreign_bytes;
 		if (start && listing.file.pack_count > listing.count)
 			cache->unlisted_packs++;
@@ -403,6 +408,19 @@ static void write_lookup_locked(struct ldr_disk_cache *cache, struct numbered *p
 	cache->unlisted_packs = 0;
 }
 
+/* Whether a `lookup` of this length may lie beside the old one. Others do without: they read indexes. */
+static bool lookup_fits(struct ldr_disk_cache *cache, size_t length)
+{
+	uint64_t others;
+	bool fits;
+
+	ldr_mutex_lock(&cache->lock);
+	others = cache->stat.bytes + cache->foreign_bytes - cache->lookup_bytes;
+	fits = others + ldr_disk_pages(length) <= cache->quota_bytes;
+	ldr_mutex_unlock(&cache->lock);
+	return fits;
+}
+
 void ldr_disk_save_lookup(struct ldr_disk_cache *cache)
 {
 	const struct ldr_publish_options options = {.sync = LDR_SYNC_NONE,
@@ -422,6 +440,6 @@ void ldr_disk_save_lookup(struct ldr_disk_cache *cache)
 	if (packs)
 		write_lookup_locked(cache, packs, count, &out);
 	ldr_mutex_unlock(&cache->lock);
-	if (packs && !out.failed)
+	if (packs && !out.failed && lookup_fits(cache, out.length))
 		ldr_publish(cache->root, "lookup", out.data, out.length, &options, NULL, NULL);
 }

@@ -265,6 +265,33 @@ static enum ldr_status commit(struct ldr_disk_cache *cache, struct ldr_disk_open
 	return status;
 }
 
+/* The published pack of this id that has lost blocks: what it was is about to be written whole. */
+static bool find_damaged(struct ldr_disk_cache *cache, const struct ldr_id *id,
+			 uint32_t *out_number, uint64_t *out_serial)
+{
+	bool found = false;
+
+	ldr_mutex_lock(&cache->lock);
+	for (uint32_t i = 0; i < cache->table_count && !found; i++) {
+		found = cache->table[i].state == LDR_DISK_PACK_PUBLISHED &&
+			cache->lookup.packs[i].dropped && ldr_id_equal(&cache->table[i].id, id);
+		*out_number = i;
+		*out_serial = cache->table[i].serial;
+	}
+	ldr_mutex_unlock(&cache->lock);
+	return found;
+}
+
+/* A pack with bad blocks would keep the good one of the same name out. */
+static void clear_way(struct ldr_disk_cache *cache, const struct ldr_id *id)
+{
+	uint32_t number;
+	uint64_t serial;
+
+	if (find_damaged(cache, id, &number, &serial))
+		ldr_disk_remove_pack(cache, number, serial, NULL);
+}
+
 enum ldr_status ldr_disk_seal(struct ldr_disk_cache *cache, struct ldr_disk_open_pack *open,
 			      struct ldr_id *out_id, struct ldr_error *err)
 {
@@ -272,8 +299,10 @@ enum ldr_status ldr_disk_seal(struct ldr_disk_cache *cache, struct ldr_disk_open
 	uint64_t size_bytes;
 	enum ldr_status status = ldr_pack_writer_seal(open->writer, out_id, &size_bytes, &why);
 
-	if (status == LDR_OK)
+	if (status == LDR_OK) {
+		clear_way(cache, out_id);
 		status = commit(cache, open, out_id, &why);
+	}
 	if (status) {
 		ldr_disk_trouble(cache, &why);
 		ldr_disk_abandon(cache, open);
@@ -359,8 +388,7 @@ static enum ldr_status make_room(struct ldr_disk_cache *cache, uint32_t stored_b
 	ask = cache->floor_checked_bytes >= FLOOR_CHECK_BYTES;
 	if (ask)
 		cache->floor_checked_bytes = 0;
-	over = cache->stat.bytes + cache->foreign_bytes + ldr_disk_pages(bytes) >
-	       cache->quota_bytes;
+	over = ldr_disk_needed_locked(cache) + ldr_disk_pages(bytes) > cache->quota_bytes;
 	ldr_mutex_unlock(&cache->lock);
 	if (!over && !ask)
 		return LDR_OK;

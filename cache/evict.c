@@ -20,6 +20,8 @@
 #include "common/os.h"
 
 #define EVICT_AT_ONCE 16u
+/* FORMAT, and `generation` twice, since a new one is written beside the old. */
+#define SMALL_FILES_BYTES (3 * UINT64_C(4096))
 
 /* ---- removing one ---- */
 
@@ -150,6 +152,16 @@ static uint32_t packs_now(struct ldr_disk_cache *cache)
 
 /* ---- room ---- */
 
+uint64_t ldr_disk_needed_locked(const struct ldr_disk_cache *cache)
+{
+	uint64_t lookup = ldr_disk_pages(LDR_LOOKUP_HEAD_BYTES +
+					 (cache->stat.packs + 2) * LDR_LOOKUP_PACK_BYTES +
+					 (cache->lookup.blocks + 1) * LDR_LOOKUP_ROW_BYTES + 8);
+
+	return cache->stat.bytes + cache->foreign_bytes + SMALL_FILES_BYTES +
+	       (lookup > cache->lookup_bytes ? lookup - cache->lookup_bytes : 0);
+}
+
 /* LDR_OK: so many bytes more fit. */
 static enum ldr_status fits(struct ldr_disk_cache *cache, uint64_t bytes, struct ldr_error *err)
 {
@@ -164,7 +176,7 @@ static enum ldr_status fits(struct ldr_disk_cache *cache, uint64_t bytes, struct
 			ldr_root_path(cache->root), (unsigned long long)free_bytes,
 			(unsigned long long)cache->free_floor_bytes, (unsigned long long)bytes);
 	ldr_mutex_lock(&cache->lock);
-	held = cache->stat.bytes + cache->foreign_bytes;
+	held = ldr_disk_needed_locked(cache);
 	ldr_mutex_unlock(&cache->lock);
 	if (held + ldr_disk_pages(bytes) > cache->quota_bytes)
 		return ldr_fail(err, LDR_ENOSPACE,

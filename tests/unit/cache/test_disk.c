@@ -536,6 +536,58 @@ Test(disk, T5_a_pack_that_cannot_be_opened_is_let_go_and_its_blocks_are_kept_ane
 	ldr_disk_close(cache);
 }
 
+/* What is put again makes the very pack that has lost blocks, and would be taken for it. */
+Test(disk, T3_a_fresh_copy_takes_the_name_of_the_pack_that_went_bad)
+{
+	static const struct {
+		enum ldr_seam_call call;
+		int code;
+	} rows[] = {
+		{LDR_SEAM_READ, 5 /* EIO */},
+		{LDR_SEAM_OPEN, 13 /* EACCES */},
+		{LDR_SEAM_OPEN, 24 /* EMFILE */},
+	};
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct ldr_disk_cache *cache = test_cache_open(&folder);
+
+		put_many(cache, 0, 1);
+		ldr_disk_close(cache);
+		cache = test_cache_open(&folder);
+		ldr_seam_reset();
+		ldr_seam_fail(rows[i].call, 1, 1000, rows[i].code);
+		cr_expect_eq(read_many(cache, 0, 1), 0u, "row %zu", i);
+		ldr_seam_reset();
+		put_many(cache, 0, 1);
+		cr_expect_eq(read_many(cache, 0, 1), 1u, "row %zu: kept anew", i);
+		ldr_disk_close(cache);
+		cache = test_cache_open(&folder);
+		cr_expect_eq(read_many(cache, 0, 1), 1u, "row %zu: and stays", i);
+		cr_assert_eq(ldr_disk_trim(cache, 0, NULL), LDR_OK);
+		ldr_disk_close(cache);
+	}
+}
+
+/* `lookup`, FORMAT and `generation` are within the quota too, at every moment and after closing. */
+Test(disk, T10_small_quotas_hold_when_the_cache_is_closed)
+{
+	for (uint32_t length = 900; length < 9000; length += 1350) {
+		struct ldr_disk_cache *cache;
+
+		folder.options.quota_bytes = 131072;
+		cache = test_cache_open(&folder);
+		for (uint32_t seed = 0; seed < 150; seed++) {
+			test_cache_put(&folder, cache, seed * 10000 + length, length);
+			folder.time.wall_s++;
+		}
+		cr_expect_leq(test_folder_bytes(&folder), 131072u, "length %u, in use", length);
+		cr_expect_gt(test_cache_stat(cache).evicted_packs, 0u, "length %u", length);
+		ldr_disk_close(cache);
+		cr_expect_leq(test_folder_bytes(&folder), 131072u, "length %u, closed", length);
+		cr_expect_geq(test_folder_bytes(&folder), 65536u, "length %u: is used", length);
+	}
+}
+
 Test(disk, T10_T19_quota_holds_and_what_is_used_stays)
 {
 	struct ldr_disk_cache *cache;
