@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "bench/process.h"
 #include "bench/vfs_bench/laps.h"
 #include "bench/vfs_bench/packs.h"
 #include "bench/vfs_bench/remote.h"
@@ -39,6 +40,30 @@ bool bench_mount(struct bench_mounts *mounts, struct ldr_layer *layer, const cha
 	return status == LDR_OK || say_error(what, &error);
 }
 
+/* A folder that is written through a layer has one owner, and targets are up side by side: each but the plain one
+ * writes in a tree of its own, whose files are the same by hard links. NULL, having said so, when that fails. */
+static char *tree_of(const struct bench_env *env, unsigned parts)
+{
+	const unsigned others = BENCH_PART_TRUSTED | BENCH_PART_WATCHED;
+	char *tree, *owner;
+	bool good;
+
+	if (!env->own_tree || !(parts & others))
+		return bench_copy(env->tree);
+	tree = bench_join(env->made, parts & BENCH_PART_TRUSTED ? "tree-trusted" : "tree-watched");
+	/* What the plain one keeps for itself is not linked. */
+	owner = bench_join(tree, ".larder");
+	good = bench_process_run((const char *const[]){"rm", "-rf", tree, NULL}) &&
+	       bench_process_run((const char *const[]){"cp", "-al", env->tree, tree, NULL}) &&
+	       bench_process_run((const char *const[]){"rm", "-rf", owner, NULL});
+	free(owner);
+	if (good)
+		return tree;
+	bench_say("%s: cannot be linked to %s", tree, env->tree);
+	free(tree);
+	return NULL;
+}
+
 static bool mount_native(struct bench_mounts *mounts, const struct bench_env *env, unsigned parts)
 {
 	const struct ldr_native_options options = {
@@ -47,11 +72,16 @@ static bool mount_native(struct bench_mounts *mounts, const struct bench_env *en
 		.trusted = parts & BENCH_PART_TRUSTED,
 		.watched = parts & BENCH_PART_WATCHED,
 	};
+	char *tree = tree_of(env, parts);
 	struct ldr_layer *layer = NULL;
 	struct ldr_error error = {0};
+	bool good = tree && ldr_layer_native_new(tree, &options, &layer, &error) == LDR_OK;
 
-	if (ldr_layer_native_new(env->tree, &options, &layer, &error))
-		return say_error(env->tree, &error);
+	if (tree && !good)
+		say_error(tree, &error);
+	free(tree);
+	if (!good)
+		return false;
 	return bench_mount(mounts, layer, NULL, env->own_tree ? LDR_MOUNT_WRITE : 0, "native");
 }
 
