@@ -171,37 +171,6 @@ static enum ldr_status list_folder(struct ldr_native *native, int folder,
 	return status;
 }
 
-/* What the watch has; only names whose kind it does not know are looked at. */
-static enum ldr_status list_known(struct ldr_native *native, const struct ldr_layer_path *path,
-				  const struct ldr_name_list *list, ldr_emit_name emit,
-				  void *context, struct ldr_error *err)
-{
-	enum ldr_status status = LDR_OK;
-	LDR_AUTO_FD int folder = -1;
-
-	for (size_t at = 0; at < list->text_bytes && status == LDR_OK;) {
-		enum ldr_kind kind = (enum ldr_kind)list->text[at];
-		size_t length = list->text[at + 1];
-		char name[LDR_NAME_MAX_BYTES + 1];
-		bool shown = true;
-
-		memcpy(name, list->text + at + 2, length);
-		name[length] = '\0';
-		at += 2 + length;
-		/* Own replacements' halves come and go without a note. */
-		if (strncmp(name, TEMPORARIES, sizeof(TEMPORARIES) - 1) == 0 ||
-		    (kind != LDR_KIND_FILE && kind != LDR_KIND_FOLDER)) {
-			if (folder < 0 && ldr_native_open(native, ldr_native_text(path),
-							  O_RDONLY | O_DIRECTORY, &folder))
-				continue;
-			shown = kind_of(native, folder, path->text, name, 0, &kind);
-		}
-		if (shown)
-			status = emit(context, name, length, kind, err);
-	}
-	return status;
-}
-
 static enum ldr_status list_live(struct ldr_native *native, const struct ldr_layer_path *path,
 				 ldr_emit_name emit, void *context, struct ldr_error *err)
 {
@@ -223,16 +192,9 @@ static enum ldr_status layer_list(void *self, const struct ldr_layer_path *path,
 	struct ldr_layer_path plain = unfolded(native, path, storage);
 	struct ldr_native_known known;
 	enum ldr_status status = ask_watch(native, path, &known);
-	struct ldr_name_list *list;
 
-	if (status != LDR_OK)
-		return status;
-	if (!native->watch || path->fold_case ||
-	    !ldr_native_watch_list(native->watch, path->text, path->length, &list))
-		return list_live(native, &plain, emit, context, err);
-	status = list_known(native, path, list, emit, context, err);
-	ldr_name_list_unref(list);
-	return status;
+	/* Not from the table: a name may stay there that others removed while we made it. */
+	return status == LDR_OK ? list_live(native, &plain, emit, context, err) : status;
 }
 
 /* ---- changes ---- */

@@ -80,6 +80,7 @@ static bool is_at_or_below(const char *path, const char *top, size_t top_bytes)
 static void unwatch(struct ldr_native_watch *watch, const char *top, size_t top_bytes)
 {
 	ldr_watch_forget(watch, top, top_bytes);
+	ldr_watch_touch_all(watch);
 	for (unsigned i = 0; i < LDR_WATCH_BUCKETS; i++) {
 		struct ldr_watched_folder **link = &watch->folders[i];
 
@@ -221,6 +222,7 @@ static bool read_folder(struct ldr_native_watch *watch, const char *path)
 		if (open_folder(watch, path, &fd))
 			return false;
 		folder = watch_folder(watch, fd, path);
+		ldr_watch_touch_all(watch);
 		if (!folder || !read_names(watch, fd, path))
 			return false;
 		hold(watch, folder, &fd);
@@ -311,8 +313,10 @@ static void look_at(struct ldr_native_watch *watch, const struct inotify_event *
 		look_at_folder(watch, path, length);
 		return;
 	}
-	if (before == 0 && (event->mask & (IN_DELETE | IN_MOVED_FROM)))
+	if (before == 0 && (event->mask & (IN_DELETE | IN_MOVED_FROM))) {
+		ldr_watch_touch(watch, path, length);
 		return;
+	}
 	if (ldr_watch_look(watch, path, length) == LDR_KIND_FOLDER)
 		look_at_folder(watch, path, length);
 }

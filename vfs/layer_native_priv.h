@@ -140,9 +140,6 @@ void ldr_native_watch_free(struct ldr_native_watch *watch); /* NULL is allowed *
  * look. */
 enum ldr_status ldr_native_watch_ask(struct ldr_native_watch *watch, const char *path,
 				     size_t length, struct ldr_native_known *out);
-/* The names of a folder with a reference; false: it must be read. */
-bool ldr_native_watch_list(struct ldr_native_watch *watch, const char *path, size_t length,
-			   struct ldr_name_list **out_list);
 /* To be read before the caller changes a name, and given to note afterwards. */
 uint32_t ldr_native_watch_version(struct ldr_native_watch *watch, const char *path, size_t length);
 /* The caller has made a file of this name, or (kind 0) taken it away: known at once. */

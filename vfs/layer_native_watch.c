@@ -2,9 +2,8 @@
  * The watched mode's table of names: asking it, and making it equal to what is there; see
  * layer_native_watch_priv.h.
  *
- * Three answers come from the table alone: "not there", "a file is in the way", and a known
- * folder's list. A name that is there is looked at live, through the held descriptor of its folder
- * where there is one.
+ * Two answers come from the table alone: "not there" and "a file is in the way". A name that is there is
+ * looked at live, through the held descriptor of its folder where there is one, and folders are listed live.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -323,6 +322,21 @@ enum ldr_kind ldr_watch_put_listed(struct ldr_native_watch *watch, const char *p
 	return same ? kind : look(watch, path, length, false);
 }
 
+void ldr_watch_touch(struct ldr_native_watch *watch, const char *path, size_t length)
+{
+	ldr_mutex_lock(&watch->names.changes);
+	count_up(version_of(watch, path, length));
+	ldr_mutex_unlock(&watch->names.changes);
+}
+
+void ldr_watch_touch_all(struct ldr_native_watch *watch)
+{
+	ldr_mutex_lock(&watch->names.changes);
+	for (unsigned i = 0; i < LDR_WATCH_VERSIONS; i++)
+		count_up(&watch->versions[i]);
+	ldr_mutex_unlock(&watch->names.changes);
+}
+
 void ldr_watch_forget(struct ldr_native_watch *watch, const char *path, size_t length)
 {
 	struct ldr_inode *inode;
@@ -369,21 +383,4 @@ void ldr_native_watch_note(struct ldr_native_watch *watch, const char *path, siz
 void ldr_native_watch_note_moved(struct ldr_native_watch *watch, const char *path, size_t length)
 {
 	look(watch, path, length, true);
-}
-
-/* ---- listing ---- */
-
-bool ldr_native_watch_list(struct ldr_native_watch *watch, const char *path, size_t length,
-			   struct ldr_name_list **out_list)
-{
-	struct ldr_inode *inode;
-	bool known;
-
-	ldr_mutex_lock(&watch->names.changes);
-	inode = inode_at(watch, path, length);
-	known = inode && inode->kind == LDR_KIND_FOLDER &&
-		!(atomic_load_explicit(&inode->size_bytes, memory_order_relaxed) & LDR_UNREAD) &&
-		ldr_names_list(inode, out_list, NULL) == LDR_OK;
-	ldr_mutex_unlock(&watch->names.changes);
-	return known;
 }

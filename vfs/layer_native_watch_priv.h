@@ -16,7 +16,9 @@
  *     (`versions`, by the name's hash). An own change reads the version before its system call;
  *     when it is still the same afterwards, what was done is what is there, and is written without
  *     a look: whoever changed the name in between was this program, and has written, or somebody
- *     else, whose event is still to come.
+ *     else, whose event is still to come. So an event that is taken in counts the version up even
+ *     if it makes nothing of the name, and the end of a watch as well as its beginning counts up
+ *     all: what happened to names in between is told by no event.
  *  3. A folder is marked UNREAD, with all below it, before names below it are taken away. So a name
  *     that is there never seems to be missing. Whoever reads a folder counts `known_count` up before
  *     it marks it known: a look-up that sees another count at its end asks the system.
@@ -112,6 +114,10 @@ enum ldr_kind ldr_watch_look(struct ldr_native_watch *watch, const char *path, s
 /* A name out of a listing that began at look_count; looks when anything was changed since. */
 enum ldr_kind ldr_watch_put_listed(struct ldr_native_watch *watch, const char *path, size_t length,
 				   enum ldr_kind kind, uint32_t look_count);
+/* An event about the name was taken in, and the table is right: own changes under way look for themselves. */
+void ldr_watch_touch(struct ldr_native_watch *watch, const char *path, size_t length);
+/* The same for all names: events of some were lost, or their paths are those of other names by now. */
+void ldr_watch_touch_all(struct ldr_native_watch *watch);
 /* The folder and all folders below become UNREAD, then their names go. */
 void ldr_watch_forget(struct ldr_native_watch *watch, const char *path, size_t length);
 /* False: an own change made a folder UNREAD since unread_count was read, so what was read may be

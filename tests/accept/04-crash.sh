@@ -72,26 +72,10 @@ fi
 if part disk; then
 	make MODE=debug unit T=cache/test_disk >"$WORK/unit" 2>&1
 	at_most "the counter says so, and it recovers by itself (unit tests of the disk cache): exit status" $? 0
-	make scenario T=2 >"$WORK/scenario" 2>&1
-	at_most "cache folders in trouble, reads go on (scenarios 24-failures, 27-cache-trouble): exit status" $? 0
-	while read -r case; do
-		at_least "$case" "$(grep -c "^ok $case\$" "$WORK/scenario")" 1
-	done <<-'CASES'
-	a cache folder on a full disk: fetch
-	a cache folder on a disk that fills: cat
-	it is said what was not kept
-	it recovers by itself: nothing is fetched again
-	a cache folder that is read-only: cat
-	a cache folder that has become read-only: cat
-	none that could be made: fetch
-	a cache folder that is a file: cat
-	a cache folder whose packs is a file: cat
-	it is said how many blocks
-	and counted
-	nothing is fetched again
-	a failing read of the cache: never wrong bytes
-	a failing read of the cache is said
-	packs that were cut: cat
-	CASES
+	for scenario in 24-failures 27-cache-trouble; do
+		make scenario T=$scenario >"$WORK/scenario" 2>&1
+		at_most "cache folders in trouble, reads go on (scenario $scenario): exit status" $? 0
+		at_least "cases of $scenario that passed" "$(sed -n 's/^suite scenario: \([0-9]*\) passed.*/\1/p' "$WORK/scenario")" 20
+	done
 fi
 [ $FAILED -eq 0 ]
