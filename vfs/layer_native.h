@@ -11,8 +11,8 @@
  *   trusted  one plain call from the root's descriptor: for folders in which nobody plants
  *            symlinks; ".." cannot come (the path rule), but a symlink in the folder is followed
  *            wherever it leads
- *   watched  the names are kept in memory by inotify: a miss and a list cost no system call, and
- *            what is there is opened and asked from its folder's held descriptor. Own changes are
+ *   watched  the names are kept in memory by inotify: a miss costs no system call, and what is there
+ *            is opened and asked from its folder's held descriptor; lists are read. Own changes are
  *            seen at once, others' within 50 ms, or after ldr_vfs_sync: until then a folder that
  *            others moved may be read under its old name, but never written, and a symlink in its
  *            place is not followed out. Where a watch cannot be had or events were lost, the

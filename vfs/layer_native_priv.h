@@ -129,7 +129,6 @@ enum ldr_status ldr_native_fail(struct ldr_error *err, int code, const char *pat
 
 /* ---- names in memory: layer_native_watch.c, layer_native_events.c ---- */
 
-struct ldr_name_list;
 /* For a note of an open that makes the file when it is missing: regular, unless it was there. */
 #define LDR_KIND_MADE ((enum ldr_kind)5)
 
