@@ -40,7 +40,8 @@ unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY all_proxy ALL_PROXY no_proxy
 
 # ---- one test program, in a process of its own: writes OUT/<n>.res with lines "ok|not ok|skip NAME…" -----
 
-# Runs a command in its own process group under a time limit; afterwards nobody of that group may live.
+# Runs a command in its own process group under a time limit; afterwards nobody of that group may live. A zombie
+# does not: where nobody collects orphans (the first process of a container), it stays for ever.
 bounded() { # limit log command...
 	local limit=$1 log=$2 group rc left
 	shift 2
@@ -49,7 +50,7 @@ bounded() { # limit log command...
 	wait "$group"
 	rc=$?
 	for _ in 1 2 3 4 5 6 7 8 9 10; do
-		left=$(pgrep -g "$group" -a) || break
+		left=$(pgrep -g "$group" -r R,S,D,T,t,I -a) || break
 		sleep 0.1
 	done
 	if [ -n "$left" ]; then

@@ -87,9 +87,10 @@ check_says "names the line" "bad.tsv.gz:1: 1 fields"
 
 # ---- those that are kept ----
 again() { # recording window name
-	py trace_import "$ROOT/bench/traces/$1.tsv.gz" --out again --window "$2" --name "$3" >/dev/null &&
-		gzip -dc "again/$3.trace.gz" | cmp - <(gzip -dc "$ROOT/bench/traces/windows/$3.trace.gz") &&
-		gzip -dc "again/$3.files.gz" | cmp - <(gzip -dc "$ROOT/bench/traces/windows/$3.files.gz")
+	py trace_import "$ROOT/bench/traces/$1.tsv.gz" --out again --window "$2" --name "$3" >/dev/null || return 1
+	for part in trace files; do
+		gzip -dc "again/$3.$part.gz" >got && gzip -dc "$ROOT/bench/traces/windows/$3.$part.gz" | cmp - got || return 1
+	done
 }
 check "doom's window is what the recording gives" again doom-freedoom2-demo1 first doom-freedoom2-demo1
 check "wesnoth's too" again wesnoth118-test-scenario first wesnoth118-test-scenario
