@@ -4,6 +4,12 @@
 #include "common/checksum.h"
 
 #include <xxhash.h>
+#if defined(__x86_64__) && defined(__has_include)
+#if __has_include(<xxh_x86dispatch.h>)
+/* Puts AVX2 and AVX-512 in place of the plain functions, which distributions build for every x86-64. */
+#include <xxh_x86dispatch.h>
+#endif
+#endif
 
 uint64_t ldr_checksum(const void *bytes, size_t length)
 {
